@@ -160,14 +160,15 @@ def judge_pairs(
 
 def lights_of(pairs: Sequence[JudgedPair]) -> dict[str, str]:
     """Return the lights of the measures with a limit by default, as a manifest has them."""
+    not_simulated = Estimate(note="not simulated")
     evidence = JudgeEvidence(
         pairs=pairs,
         entrants=ENTRANTS,
         resampling=Resampling(100, 0, 0.95),
-        length=Estimate(note="not simulated"),
-        repeats="not simulated",
-        controls="not simulated",
-        judges="not simulated",
+        length=not_simulated,
+        repeats=not_simulated,
+        controls=not_simulated,
+        judges=not_simulated,
         replies=pd.DataFrame(),
     )
     lights = {}

@@ -34,7 +34,7 @@ from starlette.routing import Route
 from tournament_assets.judging.requests.pairs import build_match_list, filter_pairs_for_dimension
 from tournament_assets.judging.requests.requests import JudgeRequests, RequestSettings
 from tournament_assets.judging.settlement.records import JudgingScope
-from tournament_assets.judging.settlement.sessions import JudgingSession
+from tournament_assets.judging.settlement.sessions import JudgingSession, SettlementTerms
 from tournament_assets.judging.settlement.settlement import settle_requests
 from tournament_assets.ledger import Ledger
 from tournament_assets.loopback.running import ThreadedServer
@@ -139,7 +139,9 @@ def judge_tournament(n_entrants: int, folder: Path, url: str) -> tuple[int, int,
                     ledger=ledger,
                     service=service,
                     progress=Silence(),
-                    waiting=Waiting(poll_initial_seconds=0.2, poll_max_seconds=2.0),
+                    terms=SettlementTerms(
+                        waiting=Waiting(poll_initial_seconds=0.2, poll_max_seconds=2.0)
+                    ),
                 )
                 tally = settle_requests(session, requests)
                 if tally.answered != tally.total:

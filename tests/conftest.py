@@ -48,6 +48,7 @@ LONGEST = (
     "machines/test_two_people.py",
     "machines/test_postgresql.py",
     "graph/test_reruns.py",
+    "extras/test_added.py",
 )
 """Files that take longest. They come first, so that no process ends with one alone."""
 

@@ -6,7 +6,6 @@ import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +17,9 @@ from tournament_assets.graph.run_summaries import RunSummary
 from tournament_assets.launching import StageListener, run_tournament
 from tournament_assets.project.config_files import load_config
 from tournament_assets.project.plan import plan_of
+from tournament_assets.reports.csv_tables import read_csv_table
+from tournament_assets.storage.tables import to_arrow
+from tournament_assets.tournament.asset_rows import LeaderboardRow
 from tournament_assets.tournament.config import Mode
 from tournament_assets.tournament.extras import installed_extras
 
@@ -146,8 +148,9 @@ def merge(values: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, An
 
 def modules_of_extras(name: str) -> list[Any]:
     """Import the modules of a name from the tests of the extras that are there and have one."""
-    places = (f"tests.extras.{extra}.{name}" for extra in installed_extras())
-    return [import_module(place) for place in places if find_spec(place) is not None]
+    tests = Path(__file__).with_name("extras")
+    names = (extra for extra in installed_extras() if (tests / extra / f"{name}.py").exists())
+    return [import_module(f"tests.extras.{extra}.{name}") for extra in names]
 
 
 @dataclass(frozen=True)
@@ -171,6 +174,13 @@ def finish_pilot(folder: Path) -> FinishedPilot:
         finished.with_suffix(".tmp").write_bytes(pickle.dumps(summary))
         finished.with_suffix(".tmp").replace(finished)
     return FinishedPilot(project, pickle.loads(finished.read_bytes()))  # noqa: S301  # our own
+
+
+def leaderboard_of(directory: Path) -> list[dict[str, Any]]:
+    """Return the leaderboard that a run directory holds, as plain values."""
+    frame = read_csv_table(LeaderboardRow, directory / "leaderboard.csv")
+    rows: list[dict[str, Any]] = to_arrow(LeaderboardRow, frame).to_pylist()
+    return rows
 
 
 def bank_rows() -> list[dict[str, Any]]:

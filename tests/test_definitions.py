@@ -9,9 +9,9 @@ import pytest
 
 from tests.projects import SmallProject, make_project
 from tournament_assets.definitions import build_definitions, build_plan, load_project
+from tournament_assets.graph.table import rows_of
 from tournament_assets.project.config_files import load_config
 from tournament_assets.tournament.errors import InputError
-from tournament_assets.tournament.extras import rows_of_extras
 
 ROOT = Path(__file__).parents[1]
 HEAVY = (
@@ -49,39 +49,9 @@ def test_definitions_load_without_the_heavy_libraries() -> None:
 
 def test_every_config_has_every_asset_of_the_graph(definitions: dg.Definitions) -> None:
     keys = {key.to_user_string() for key in definitions.resolve_asset_graph().get_all_asset_keys()}
-    demo = build_plan(load_config(ROOT / "configs" / "demo.yaml"), {})
-    names = {
-        "prompt_bank",
-        "selected_prompts",
-        "entrant_responses",
-        "rubrics",
-        "prompt_file",
-        "entrants",
-        "price_list",
-        "match_list",
-        "judging_estimate",
-        "judge_requests",
-        "judge_replies",
-        "judge_controls",
-        "judge_repeats",
-        "judge_agreement",
-        "judge_verdicts",
-        "elo_traces",
-        "elo_ratings",
-        "ratings",
-        "measures",
-        "win_rates",
-        "battles",
-        "audit",
-        "prompt_audit",
-        "fair_comparison",
-        "leaderboard",
-        "report",
-        "run_artifacts",
-        "run_comparison",
-        *(row.name for row in rows_of_extras("assets") if row.when(demo)),
-    }
-    assert keys == {f"{tid}/{name}" for tid in ("demo", "tournament1") for name in names}
+    configs = {name: ROOT / "configs" / f"{name}.yaml" for name in ("demo", "tournament1")}
+    plans = {name: build_plan(load_config(path), {}) for name, path in configs.items()}
+    assert keys == {f"{name}/{asset}" for name, plan in plans.items() for asset in rows_of(plan)}
 
 
 def test_an_example_belongs_to_the_project_and_is_loaded_when_it_is_named() -> None:

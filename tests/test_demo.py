@@ -12,7 +12,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.demo import ROOT, DemoRun, copy_project, count_responses, run_demo, start_demo
-from tests.projects import write_json_lines
+from tests.projects import leaderboard_of, write_json_lines
+from tournament_assets.storage.match_texts import Texts, restore_texts
 
 ENTRANTS = ["base_olmo", "security_only", "security_plus_robustness", "full_poe"]
 DIMENSIONS = ["factuality", "calibration", "clinical_utility"]
@@ -86,7 +87,8 @@ def test_the_printed_leaderboard_has_every_entrant_on_every_dimension(demo_run: 
 
 def read_matches(demo_run: DemoRun) -> list[dict[str, str]]:
     matches = demo_run.run_directories[0] / "matches" / "matches.jsonl"
-    return [json.loads(line) for line in matches.read_text().splitlines()]
+    texts: Texts = {}
+    return [restore_texts(json.loads(line), texts) for line in matches.read_text().splitlines()]
 
 
 def test_at_most_a_third_of_the_pairs_have_the_same_text_on_both_sides(demo_run: DemoRun) -> None:
@@ -119,7 +121,7 @@ def test_the_heads_lose_their_thread_alone_and_seldom_together(demo_run: DemoRun
 def test_the_table_has_a_winner_two_undecided_and_an_order_that_turns(
     demo_run: DemoRun,
 ) -> None:
-    rows = pq.read_table(demo_run.run_directories[0] / "leaderboard.parquet").to_pylist()
+    rows = leaderboard_of(demo_run.run_directories[0])
     placed = {(row["dimension"], row["entrant_id"]): row for row in rows}
     for dimension in DIMENSIONS:
         ladder = sorted(ENTRANTS, key=lambda name: -placed[dimension, name]["rating"])

@@ -279,11 +279,7 @@ class TournamentComponent(dg.Component, dg.Model, dg.Resolvable):
         return dg.ComponentTypeSpec(tags=["evaluation", "llm"], produces=kinds)
 
     def build_defs(self, context: dg.ComponentLoadContext) -> dg.Definitions:
-        """Build the tournament's definitions.
-
-        Raises:
-            InputError: With every problem of the config, each with its line.
-        """
+        """Build the tournament's definitions."""
         if isinstance(self.config, str):
             path = Path(context.project_root) / self.config
         else:

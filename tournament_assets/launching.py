@@ -228,7 +228,7 @@ class _Runner:
             )
         kept = [name for name in stage.assets if name not in names]
         self._warnings += [*self._fresh.warnings(kept, partition), *failed_checks(result)]
-        if not any(self._rows[name].pool(self._plan) for name in stage.assets):
+        if not any(self._rows[name].takes_gpu(self._plan) for name in stage.assets):
             # The judge can take hours; do not hold the GPU meanwhile.
             release_models()
 
@@ -387,11 +387,11 @@ def diagnose_project(
             plans.append(build_plan(load_config(path), environment))
         except InputError as error:
             for problem in error.problems:
-                yield preflight.Finding(str(path), preflight.Health.ILL, problem)
+                yield preflight.Finding(str(path), preflight.Health.BROKEN, problem)
     if not paths:
         yield preflight.Finding(
             "configs",
-            preflight.Health.ILL,
+            preflight.Health.BROKEN,
             f"{project / 'configs'} holds no .yaml file",
             "start in a project's folder, or write a project here: `tournament init`",
         )

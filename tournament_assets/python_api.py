@@ -15,7 +15,6 @@ from typing import Any
 
 import pandas as pd
 import pyarrow as pa
-from pyarrow import csv
 
 from tournament_assets.battles.columnar import Columns, read_frame
 from tournament_assets.battles.columns import BATTLE_SCHEMA, Preferences, plain_type
@@ -45,6 +44,9 @@ from tournament_assets.python_results import (
     Shown,
     show_html,
 )
+from tournament_assets.reports.csv_tables import read_csv_table
+from tournament_assets.reports.figures.canvas import to_svg
+from tournament_assets.reports.figures.ladder import draw_ladders
 from tournament_assets.reports.leaderboard import leaderboard_sections
 from tournament_assets.reports.report_tables import Document, ReportSection, ReportTable
 from tournament_assets.run_comparison.comparison import (
@@ -56,9 +58,9 @@ from tournament_assets.run_comparison.gate import (
 )
 from tournament_assets.run_comparison.run_reading import FinishedRun, read_finished_runs
 from tournament_assets.storage.run_directory import find_runs, read_manifest
-from tournament_assets.storage.tables import decode_parquet, derive_schema, rows_of
+from tournament_assets.storage.tables import rows_of
 from tournament_assets.tournament.arguments import checked
-from tournament_assets.tournament.asset_rows import LeaderboardRow, WinRateRow
+from tournament_assets.tournament.asset_rows import LeaderboardRow, WinRateRow, by_dimension
 from tournament_assets.tournament.battles import BattleSource, RatingSettings
 from tournament_assets.tournament.config import Mode, TournamentConfig
 from tournament_assets.tournament.errors import InputError
@@ -416,7 +418,7 @@ class Tournament(Shown):
             options,
             environment=self._variables,
             until=until,
-            given=given,
+            values=given,
             folder=None if folder is None else Path(folder),
         )
 
@@ -479,29 +481,18 @@ class Run(Shown):
         Raises:
             InputError: If the run has no such file, or one of another version.
         """
-        try:
-            return decode_parquet(LeaderboardRow, self._read("leaderboard.parquet"))
-        except (ValueError, pa.ArrowException) as error:
-            raise InputError(
-                f"{self.directory / 'leaderboard.parquet'}: {str(error)[:300]}; expected the "
-                "leaderboard as this version writes it; run the mode again, which sends no request"
-            ) from None
+        return read_csv_table(LeaderboardRow, self.directory / "leaderboard.csv")
 
     @cached_property
     def win_rates(self) -> pd.DataFrame:
         """Wins, losses and ties of every two entrants; columns as in table `win_rates`."""
-        kept = csv.ConvertOptions(column_types=derive_schema(WinRateRow))
-        table = csv.read_csv(
-            pa.BufferReader(self._read("pairwise_winrates.csv")), convert_options=kept
-        )
-        frame: pd.DataFrame = table.to_pandas(types_mapper=pd.ArrowDtype)
-        return frame
+        return read_csv_table(WinRateRow, self.directory / "pairwise_winrates.csv")
 
     @cached_property
     def battles(self) -> pd.DataFrame:
         """Every settled pair as a battle, for use with `rate`."""
         table = read_battles(self.directory / "battles.parquet").table
-        schema = pa.schema([(each.name, plain_type(each.type)) for each in table.schema])
+        schema = pa.schema([(field.name, plain_type(field.type)) for field in table.schema])
         frame: pd.DataFrame = table.cast(schema).to_pandas(types_mapper=pd.ArrowDtype)
         return frame
 
@@ -518,10 +509,11 @@ class Run(Shown):
             raise InputError(f"{path}: does not say how it was rated; expected a run's own file")
         return settings
 
-    @property
+    @cached_property
     def ladder(self) -> Picture:
         """Everybody's rating with its sampling interval, all dimensions side by side."""
-        return Picture(self._read("figures/ladders.svg"), f"Ratings of {self._title}")
+        ladders = draw_ladders(by_dimension(rows_of(LeaderboardRow, self.frame)))
+        return Picture(to_svg(ladders), f"Ratings of {self._title}")
 
     @property
     def cautions(self) -> tuple[str, ...]:
@@ -588,21 +580,12 @@ class Run(Shown):
     def _title(self) -> str:
         return f"{self.manifest.get('tournament')}, {self.manifest.get('mode')}"
 
-    def _read(self, name: str) -> bytes:
-        path = self.directory / name
-        try:
-            return path.read_bytes()
-        except OSError as error:
-            raise InputError(
-                f"{path}: cannot be read ({error.strerror or type(error).__name__}); expected it, "
-                "as in every run of this version; run the mode again, which sends no request"
-            ) from None
-
     def _document(self) -> Document:
         sections = leaderboard_sections(
             list(rows_of(LeaderboardRow, self.frame)),
             list(rows_of(WinRateRow, self.win_rates)),
             confidence=self.rating_settings.confidence,
+            equivalent_within=self.rating_settings.equivalent_within,
         )
         return Document(f"{self._title}: {self.directory.name}", sections, self.cautions)
 

@@ -98,7 +98,7 @@ def test_a_judge_that_sees_no_difference_in_identical_responses_is_as_expected()
         *[control(ControlKind.IDENTICAL, Outcome.INCONSISTENT)] * 2,
         control(ControlKind.IDENTICAL, Outcome.UNJUDGED, verdicts=(Verdict.B, Verdict.PENDING)),
     )
-    assert (result.asked, result.unjudged) == (11, 1)
+    assert (result.n_asked, result.unjudged) == (11, 1)
     assert (result.right.count, result.right.n, result.right.value) == (8, 10, 0.8)
     # Wilson: (0.8 + 1.92 / 10 -+ 1.96 * sqrt(0.016 + 0.0096)) / 1.384, to the digits shown.
     assert result.right.low == pytest.approx(0.4902, abs=1e-4)
@@ -132,7 +132,7 @@ def test_every_control_is_counted_once_and_missing_ones_are_in_no_rate(
 ) -> None:
     results = measure_controls(controls)
     assert [result.kind for result in results] == list(ControlKind)
-    assert sum(result.asked for result in results) == len(controls)
+    assert sum(result.n_asked for result in results) == len(controls)
     for result in results:
         right = result.right
         assert (right.value is None) == (right.n == 0) == (right.low is None)
@@ -219,7 +219,7 @@ def test_pairs_judged_again_are_compared_with_what_they_were() -> None:
         again(Outcome.UNJUDGED, Outcome.A_WINS, "p8"),
     ]
     result = measure_repeats(pairs, Resampling(50))
-    assert (result.asked, result.agreement.n, result.agreement.n_left_out) == (9, 7, 2)
+    assert (result.n_asked, result.agreement.n, result.agreement.n_left_out) == (9, 7, 2)
     assert result.agreement.share.value == pytest.approx(4 / 7)
     assert (result.flips.count, result.flips.n) == (3, 7)
     assert (result.reversed.count, result.reversed.n) == (2, 6)
@@ -229,7 +229,7 @@ def test_pairs_judged_again_are_compared_with_what_they_were() -> None:
 def test_pairs_judged_both_times_flipped_or_agree(pairs: list[RepeatedPair]) -> None:
     result = measure_repeats(pairs, Resampling(20))
     assert result.flips.n == result.agreement.n
-    assert result.agreement.n + result.agreement.n_left_out == result.asked == len(pairs)
+    assert result.agreement.n + result.agreement.n_left_out == result.n_asked == len(pairs)
     if result.agreement.share.value is not None:
         kept = result.agreement.share.value * result.agreement.n
         assert result.flips.count == pytest.approx(result.flips.n - kept)
@@ -278,7 +278,7 @@ def test_what_was_not_judged_is_in_no_rate() -> None:
         RepeatedPair("p", TIE, TIE, A),
     ]
     result = measure_repeats(pairs, Resampling(20))
-    assert (result.asked, result.reversed.count) == (5, 1)
+    assert (result.n_asked, result.reversed.count) == (5, 1)
     assert (result.flips.count, result.flips.n) == (2, 4)
     assert (result.flips_since.count, result.flips_since.n) == (1, 2)
 

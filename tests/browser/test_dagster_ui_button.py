@@ -21,9 +21,8 @@ from tests.daemon.daemons import look_often
 from tests.projects import SmallProject, make_project
 from tests.torture.rounds import ADAPTIVE, make_larger
 from tournament_assets.project.project_files import prepare_dagster_home
+from tournament_assets.ratings.decisions import DecisionRow, last_rounds
 from tournament_assets.storage.tables import decode_parquet, rows_of
-from tournament_assets.tournament.asset_rows import DecisionRow
-from tournament_assets.verdicts.adaptive_judging import last_rows
 
 PRESENTATIONS = 330
 """What three entrants of the larger bank take, but for prompts on which two are of one text."""
@@ -57,7 +56,7 @@ def count_not_needed(project: SmallProject) -> int:
     """Count the presentations that the stored decisions made needless."""
     stored = project.folder / "storage" / "small" / "judging_decisions" / "factuality"
     frame = decode_parquet(DecisionRow, (stored / "headline.parquet").read_bytes())
-    return 2 * sum(row.not_needed for row in last_rows(rows_of(DecisionRow, frame)))
+    return 2 * sum(row.not_needed for row in last_rounds(rows_of(DecisionRow, frame)))
 
 
 def test_the_button_runs_an_adaptive_headline_of_one_tournament_to_its_report_in_five_clicks(

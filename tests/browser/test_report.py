@@ -16,9 +16,9 @@ from tests.browser.pages import (
     open_page,
 )
 from tests.reports.builders import audit_row, battle_tables, page_of, render_pages, section_row
+from tournament_assets.ratings.decisions import DecisionRow
 from tournament_assets.reports.report_tables import ReportSection, ReportTable
 from tournament_assets.reports.stopping_tables import stopping_section
-from tournament_assets.tournament.asset_rows import DecisionRow
 from tournament_assets.tournament.judges import AdaptiveConfig
 
 EVIL = '</script><script>window.hacked = 1</script><img src=x onerror="window.hacked = 1"><!--'

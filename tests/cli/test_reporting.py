@@ -3,7 +3,6 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner, Result
 
@@ -11,6 +10,7 @@ from tests.projects import (
     ENTRANTS,
     FinishedPilot,
     SmallProject,
+    leaderboard_of,
     recorded_responses,
     write_json_lines,
 )
@@ -87,10 +87,12 @@ def test_a_text_that_the_judge_did_not_have_is_not_taken_for_its_rubric(
 ) -> None:
     edited = tmp_path / "edited"
     shutil.copytree(runs[0], edited)
-    (edited / "rubrics" / "factuality.txt").write_text("# version: 1\n\nSomething else.\n")
+    manifest = json.loads((edited / "manifest.json").read_text())
+    manifest["rubrics"]["factuality"] = "# version: 1\n\nSomething else."
+    (edited / "manifest.json").write_text(json.dumps(manifest))
     result = invoke(edited, runs[1])
     assert result.exit_code == 2
-    assert "factuality.txt" in result.stderr
+    assert "manifest.json: the rubric 'factuality' is not the text" in result.stderr
 
 
 def test_the_inputs_that_differ_are_named_and_no_others(runs: tuple[Path, Path]) -> None:
@@ -150,11 +152,7 @@ def test_ratings_move_only_where_judgments_flipped(runs: tuple[Path, Path]) -> N
     moved = {move["dimension"] for move in moves if move["difference"]}
     assert moved <= {"calibration"}
     boards = [
-        {
-            (row["dimension"], row["entrant_id"]): row
-            for row in pq.read_table(run / "leaderboard.parquet").to_pylist()
-        }
-        for run in runs
+        {(row["dimension"], row["entrant_id"]): row for row in leaderboard_of(run)} for run in runs
     ]
     for move in moves:
         then, now = (board[move["dimension"], move["entrant_id"]] for board in boards)
@@ -212,7 +210,7 @@ def test_everything_wrong_with_both_directories_is_said_at_once(
 ) -> None:
     broken = tmp_path / "broken"
     shutil.copytree(runs[0], broken)
-    (broken / "leaderboard.parquet").write_text("{")
+    (broken / "leaderboard.csv").write_text("{")
     (broken / "verdicts" / "factuality.jsonl").unlink()
     calibration = broken / "verdicts" / "calibration.jsonl"
     calibration.write_text(calibration.read_text().replace('"outcome": "tie"', '"outcome": "x"'))
@@ -221,9 +219,9 @@ def test_everything_wrong_with_both_directories_is_said_at_once(
     assert result.exit_code == 2
     for words in (
         "4 problems in the input",
-        "leaderboard.parquet: has no readable ratings",
+        "leaderboard.csv: the header has no dimension",
         "factuality.jsonl: the file is missing",
         "calibration.jsonl:",
-        f"{tmp_path}: found no manifest.json",
+        f"{tmp_path / 'manifest.json'}: the manifest cannot be read",
     ):
         assert words in result.stderr

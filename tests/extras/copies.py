@@ -18,6 +18,18 @@ def copy_of_package(folder: Path) -> Path:
     return copy
 
 
+def copy_of_project(folder: Path) -> Path:
+    """Copy what the project's repository holds, with changes that are not committed."""
+    copy = folder / "copy"
+    git = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+    listed = subprocess.run(git, cwd=PACKAGE.parent, capture_output=True, text=True, check=True)
+    for name in filter(None, listed.stdout.split("\0")):
+        if (PACKAGE.parent / name).is_file():
+            (copy / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(PACKAGE.parent / name, copy / name)
+    return copy
+
+
 def run_script(script: str, copy: Path, project: SmallProject) -> str:
     """Run a program that is given a project's folder; return what it prints."""
     done = subprocess.run(

@@ -1,12 +1,19 @@
-"""The package with one more extra, which is nothing but a folder."""
+"""The package with one more extra, which is nothing but a folder, and with one more of each row."""
 
+import os
+import re
+import subprocess
 import sys
-from pathlib import Path
+from collections.abc import Mapping, Sequence
+from pathlib import Path, PurePosixPath
+from typing import NamedTuple
 
+import pytest
 import yaml
 
-from tests.extras.copies import copy_of_package, run_script
+from tests.extras.copies import copy_of_package, copy_of_project, run_script
 from tests.projects import make_project
+from tests.test_house import ROOT
 
 LOADERS = """
 from typing import ClassVar, Literal
@@ -103,3 +110,109 @@ def test_a_loader_of_an_extra_plays(tmp_path: Path) -> None:
     assert documented == "True"
     assert int(to_ask) > 0
     assert "shouter's script" in refused
+
+
+ADDITIONS = Path(__file__).with_name("additions.txt")
+BESIDE_THE_PACKAGE = ("tests/", "rubrics/", "configs/", "docs/")
+
+
+class Insertion(NamedTuple):
+    """A text before the line of a file that begins so, or at its end."""
+
+    file: str
+    line: str | None
+    text: str
+
+    def make(self, project: Path) -> None:
+        is_beside = self.file.startswith(BESIDE_THE_PACKAGE)
+        path = project / ("" if is_beside else "tournament_assets") / self.file
+        path.parent.mkdir(exist_ok=True)
+        before, line, after = path.read_text() if path.exists() else "", "", ""
+        if self.line:
+            before, line, after = before.partition(f"\n{self.line}")
+            assert line, f"{self.file}: no line begins with {self.line!r}"
+        path.write_text(f"{before}\n{self.text}{line[1:]}{after}")
+
+
+def additions() -> Mapping[str, Sequence[Insertion]]:
+    """Return what is inserted to add one of a kind, by the kind."""
+    changes = {}
+    for change in ADDITIONS.read_text().split("\n=== ")[1:]:
+        kind, *cells = re.split(r"\n--- (\S+)(?: before (.+))?(?=\n|$)", change)
+        parts = zip(cells[::3], cells[1::3], cells[2::3], strict=True)
+        changes[kind] = [Insertion(file, line, f"{text[1:]}\n") for file, line, text in parts]
+    return changes
+
+
+def contributors_table() -> Mapping[str, str]:
+    """Return where CONTRIBUTING says that something of a kind is added, by the kind."""
+    _, _, table = (
+        (ROOT / "CONTRIBUTING.md").read_text().partition("| to add | touch |\n|---|---|\n")
+    )
+    return dict(re.findall(r"^\| (.+?) \| (.+) \|$", table.partition("\n\n")[0], re.MULTILINE))
+
+
+def test_contributors_are_told_of_every_place_that_a_change_needs() -> None:
+    places = contributors_table()
+    assert [*additions()] == [*places]
+    for kind, insertions in additions().items():
+        for path in (PurePosixPath(insertion.file) for insertion in insertions):
+            names = {f"`{path}`", *(f"`{folder}/`" for folder in path.parents)}
+            assert any(name in places[kind] for name in names), (kind, path)
+
+
+SHOWN = """
+import sys
+from pathlib import Path
+import tournament_assets as ta
+from tournament_assets.battles.registry import read_battles
+from tournament_assets.cli import main
+
+folder = Path(sys.argv[1])
+config = folder / "configs" / "small.yaml"
+made = ta.load(config, environment={}).tables("pilot", until="report")
+page = made.frame("report").set_index("format")["content"]["html"]
+(folder / "battles.csv").write_text("above,below\\nada,bob\\n")
+print(
+    *made.frame("added_asset")["entrant_id"],
+    *made.frame("win_rates", "factuality")["added"].unique(),
+    "added_method" in {*made.frame("ratings", "factuality")["method"]},
+    read_battles(folder / "battles.csv").format,
+)
+words = "Added counts a tie", "pairs read", 'id="added"', 'id="added-by-extra"', "an added service"
+print(*(word for word in words if word not in page))
+main(["added", "--config", str(config)])
+"""
+OLD_TESTS = (
+    "cli/test_configuration.py extras/banks extras/test_added.py extras/test_whole.py golden "
+    "graph/test_rows_removed.py graph/test_table.py judging/faults/test_fault_table.py "
+    "loopback/faults providers ratings reports responses storage test_definitions.py test_house.py "
+    "tournament trust verdicts/test_judge_services.py"
+)
+
+
+@pytest.mark.e2e
+def test_one_more_of_everything_shows_and_leaves_old_tests_green(tmp_path: Path) -> None:
+    copy = copy_of_project(tmp_path)
+    for kind in contributors_table():
+        for insertion in additions()[kind]:
+            insertion.make(copy)
+    project = make_project(tmp_path / "project", dimensions=("factuality",))
+    project.seat({"service": "added", "model": "added-1"})
+    entrants = yaml.safe_load(project.config_path.read_text())["entrants"][:2]
+    project.edit_config(entrants=[*entrants, {"entrant_id": "echo", "loader": "echo"}])
+    shown = run_script(SHOWN, copy / "tournament_assets", project).splitlines()
+    assert shown == ["careful sloppy echo nothing True added", "", "small"]
+    for command in (
+        ["tests.golden.test_defaults"],
+        ["pytest", "-q", "-n2", "-mnot e2e", *(f"tests/{name}" for name in OLD_TESTS.split())],
+    ):
+        done = subprocess.run(
+            [sys.executable, "-m", *command],
+            cwd=copy,
+            env={"PATH": os.environ["PATH"], "PYTHONPATH": str(copy)},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, done.stdout[-8000:] + done.stderr

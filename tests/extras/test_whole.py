@@ -27,7 +27,12 @@ def drawn_in_the_architecture() -> tuple[set[str], set[str]]:
 def test_the_house_stands_as_it_is_drawn() -> None:
     by_folder = modules_by_folder()
     modules = by_folder.pop(".")
-    assert drawn_in_the_architecture() == ({f"{name}/" for name in (*by_folder, "extras")}, modules)
+    folders, drawn_modules = drawn_in_the_architecture()
+    # Each folder of these is a row, and the drawing may leave a row out.
+    rows = {f"{name}/" for name in by_folder if name.startswith(("extras/", "providers/"))}
+    others = {f"{name}/" for name in (*by_folder, "extras")} - rows
+    assert folders - rows == others
+    assert drawn_modules == modules
 
 
 def test_the_files_that_contributors_are_told_of_are_there() -> None:

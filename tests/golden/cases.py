@@ -8,6 +8,7 @@ import inspect
 import json
 import shutil
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ import yaml
 from click.testing import CliRunner
 
 from tests.chat_server import MODEL, chat_server
-from tests.golden.frozen_tables import Numbers, read_run
+from tests.golden.frozen_tables import Names, Numbers, names_of, read, read_run
 from tests.projects import SmallProject, modules_of_extras, write_json_lines
 from tournament_assets.cli import main
 from tournament_assets.tournament.config import Mode
@@ -128,6 +129,12 @@ def every_case() -> dict[str, Case]:
 def frozen(case: Case) -> Path:
     """Return the folder of a case's numbers, which lies beside its module."""
     return Path(inspect.getfile(case)).with_name("numbers") / case.__name__
+
+
+@cache
+def every_name() -> Names:
+    """Return what is named in the frozen numbers of all cases."""
+    return names_of(read(frozen(case)) for case in every_case().values())
 
 
 def _rows(path: Path) -> list[dict[str, Any]]:

@@ -1,6 +1,7 @@
 """Freezes numbers anew, after a change on purpose: `python -m tests.golden.freeze [case …]`.
 
-Prints every number that moved. Commit what it writes with the reason, apart from other changes.
+Prints every number that moved and what is added. Commit what it writes with the reason, apart from
+other changes.
 """
 
 import sys
@@ -8,13 +9,15 @@ import tempfile
 from pathlib import Path
 
 from tests.golden import frozen_tables
-from tests.golden.cases import every_case, frozen
+from tests.golden.cases import every_case, every_name, frozen
 
 if __name__ == "__main__":
     cases = every_case()
     for case in sys.argv[1:] or cases:
         with tempfile.TemporaryDirectory() as folder:
-            found = cases[case](Path(folder) / "project")
-        moved = frozen_tables.moved(frozen_tables.read(frozen(cases[case])), found)
-        frozen_tables.write(frozen(cases[case]), found)
-        sys.stdout.write("\n  ".join([f"{case}: {len(moved)} moved", *moved]) + "\n")
+            numbers = cases[case](Path(folder) / "project")
+        before = frozen_tables.read(frozen(cases[case]))
+        moved, added = frozen_tables.compare(before, numbers, every_name())
+        frozen_tables.write(frozen(cases[case]), numbers)
+        lines = [f"{case}: {len(moved)} moved, {len(added)} added", *moved, *added]
+        sys.stdout.write("\n  ".join(lines) + "\n")

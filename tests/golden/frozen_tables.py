@@ -10,6 +10,7 @@ import re
 import shutil
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,8 @@ import pyarrow.parquet as pq
 Row = dict[str, str]
 Numbers = dict[str, list[Row]]
 """The rows of every table, by its name; what a row does not hold is absent."""
+Names = Mapping[str, Mapping[str, AbstractSet[str]]]
+"""What the cells of tables hold, by table and column."""
 
 COUNTED = {
     "entrant_responses": "entrant_id finish_reason",
@@ -33,14 +36,13 @@ WORDS = re.compile("detail|sentence|note|reason(_ab|_ba)?|findings|problem|outag
 """What holds sentences, of which the numbers are kept."""
 UNTOLD = re.compile(
     "request_key_(ab|ba)|rubric_hash|(started|finished)_at|versions|project_commit|inputs|command|"
-    "config|rerun|meaning|advice|(judge|entrant|same)_family"
+    "config|rerun|meaning|advice|remedy|(judge|entrant|same)_family|rubrics|economies|first_screen"
 )
 LEFT_OUT = {
     "prompt_bank",
     "selected_prompts",
     "match_list",
     "report",
-    "report.json",
     "run_comparison",
 }
 KEYS = (
@@ -137,14 +139,50 @@ def read(folder: Path) -> Numbers:
     return numbers
 
 
-def moved(before: Numbers, after: Numbers) -> list[str]:
-    """Name every number that is another one, by table, row and column: the shortest list first."""
-    found = []
-    for name in before.keys() | after.keys():
-        keys = COUNTED.get(name, KEYS).split()
-        then, now = (_by_key(each.get(name, []), keys) for each in (before, after))
-        found.append([f"{name} {line}" for line in _moved(then, now)])
-    return [line for lines in sorted(found, key=lambda each: (len(each), each)) for line in lines]
+def names_of(every: Iterable[Numbers]) -> Names:
+    """Return what is named in several cases' numbers."""
+    names: dict[str, dict[str, set[str]]] = {}
+    for table, rows in (item for numbers in every for item in numbers.items()):
+        columns = names.setdefault(table, {})
+        for column, cell in (item for row in rows for item in row.items()):
+            columns.setdefault(column, set()).add(cell)
+    return names
+
+
+def compare(before: Numbers, after: Numbers, names: Names) -> tuple[list[str], list[str]]:
+    """Return what moved, and what is passed over.
+
+    A row or column is passed over that names what no case's table of that name does: the rows of a
+    measure that was added, but not one row more of a measure that is known.
+
+    Args:
+        before: The frozen numbers of a case.
+        after: Its numbers now.
+        names: What is named in the frozen numbers of all cases.
+
+    Returns:
+        Numbers that are other ones, by table, row and column, the shortest list first; and tables,
+        rows and columns that are passed over.
+    """
+    changes: list[list[str]] = []
+    passed_over: list[str] = []
+    for table in sorted(before.keys() | after.keys()):
+        columns = names.get(table)
+        if columns is None:
+            passed_over.append(table)
+            continue
+        keys = [name for name in COUNTED.get(table, KEYS).split() if name in columns]
+        then, now = (_by_key(numbers.get(table, []), keys) for numbers in (before, after))
+        known = {}
+        for key, row in now.items():
+            if any(name in row and row[name] not in columns[name] for name in keys):
+                passed_over.append(f"{table} [{key}]")
+            else:
+                known[key] = {name: cell for name, cell in row.items() if name in columns}
+        added = {name for row in now.values() for name in row if name not in columns}
+        passed_over += [f"{table} {name}" for name in sorted(added)]
+        changes.append([f"{table} {line}" for line in _moved(then, known)])
+    return [line for lines in sorted(changes, key=len) for line in lines], passed_over
 
 
 def _moved(then: Mapping[str, Row], now: Mapping[str, Row]) -> Iterator[str]:

@@ -17,6 +17,7 @@ from tests.projects import SmallProject, make_project, write_json_lines
 from tournament_assets.audits.prompt_findings import FindingKind
 from tournament_assets.graph.plain_runs import PlainRun
 from tournament_assets.ratings.bradley_terry import fit_bradley_terry
+from tournament_assets.ratings.decisions import DecisionRow
 from tournament_assets.ratings.matches import code_judgments
 from tournament_assets.ratings.rating_methods import GAP
 from tournament_assets.reports.claims import Statements, against_ratings
@@ -25,7 +26,6 @@ from tournament_assets.reports.stopping_tables import stopping_section
 from tournament_assets.storage.tables import rows_of
 from tournament_assets.tournament.asset_rows import (
     CoverageRow,
-    DecisionRow,
     LeaderboardRow,
     PromptFindingRow,
     RatingRow,

@@ -141,12 +141,11 @@ def test_a_file_of_blank_responses_is_judged_and_said_first_everywhere(tmp_path:
         assert outage.startswith(f"{words}. Unevenly missing")
         assert "sloppy 6 of 6" in outage
         directory = summary.directory
-        screen = json.loads((directory / "report.json").read_text())
-        assert screen["doubts"][0]["short"] == words
+        manifest = json.loads((directory / "manifest.json").read_text())
+        assert manifest["first_screen"]["doubts"][0]["short"] == words
         for name, result in (("report.md", "## Ratings"), ("report.html", '<section id="ladder"')):
             page = (directory / name).read_text()
             assert 0 < page.index(words) < page.index(result)
-        manifest = json.loads((directory / "manifest.json").read_text())
         assert Run(directory, manifest).cautions[0] == outage
         settings = GateSettings(candidate="careful", baseline="sloppy", margin=20)
         gate = hold_gate(read_finished_runs([directory])[0], settings)

@@ -89,7 +89,7 @@ def test_lights_come_on_once_the_judge_is_tested_and_go_out_with_the_rubric(
         untested = paid.tables("measures").warnings
         before = panel_of(paid)
         assert before["test_retest", None]["state"] == "not measured"
-        assert JOB in before["test_retest", None]["note"]
+        assert JOB in before["test_retest", None]["remedy"]
         assert any("test_retest" in each and "not measured" in each for each in untested)
         assert before["unjudged", "careful"]["state"] == "green"
 
@@ -124,7 +124,7 @@ def test_lights_come_on_once_the_judge_is_tested_and_go_out_with_the_rubric(
         outdated = panel_of(paid)
         for measure in ("test_retest", "identical_controls"):
             assert outdated[measure, None]["state"] == "not measured"
-            assert JOB in outdated[measure, None]["note"]
+            assert JOB in outdated[measure, None]["remedy"]
 
 
 def test_the_check_of_an_amber_light_passes_and_says_that_it_cannot_tell() -> None:
@@ -139,6 +139,20 @@ def test_the_check_of_an_amber_light_passes_and_says_that_it_cannot_tell() -> No
         assert check.metadata["light"] == state
         assert ("amber" in check.description) is ("about 45 more pairs" in check.description)
         assert ("amber" in check.description) is state.startswith("amber")
+
+
+@pytest.mark.parametrize(
+    ("remedy", "passes"), [(None, True), ("the job of the judge's tests does it", False)]
+)
+def test_a_check_of_what_was_not_measured_goes_by_its_remedy_and_no_word_of_its_note(
+    remedy: str | None, passes: bool
+) -> None:
+    estimate = Estimate(note="nobody flipped; 3 more were a tie in one order", remedy=remedy)
+    row = MEASURES["test_retest"].light(estimate, 0.8, dimension="facts")
+    check = check_light("test_retest", [row], where="facts, pilot")
+    assert check.passed is passes
+    assert "nobody flipped; 3 more were a tie in one order" in check.description
+    assert (remedy or "") in check.description
 
 
 def test_the_judges_of_two_modes_are_compared_on_what_both_were_shown(tmp_path: Path) -> None:

@@ -10,7 +10,14 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from tests.projects import ENTRANTS, SmallProject, bank_rows, make_project, write_json_lines
+from tests.projects import (
+    ENTRANTS,
+    SmallProject,
+    bank_rows,
+    leaderboard_of,
+    make_project,
+    write_json_lines,
+)
 from tournament_assets.graph.plain_runs import PlainRun
 from tournament_assets.ratings.covariates import fit_controlled
 from tournament_assets.ratings.davidson import fit_davidson
@@ -146,11 +153,7 @@ def test_bradley_terry_alone_orders_separates_and_claims(
 ) -> None:
     project, made = finished
     directory = Path(made.metadata["run_artifacts", ""]["directory"])
-    board = [
-        row
-        for row in pq.read_table(directory / "leaderboard.parquet").to_pylist()
-        if row["dimension"] == dimension
-    ]
+    board = [row for row in leaderboard_of(directory) if row["dimension"] == dimension]
     rows = by_method(project, dimension)
     places = ("rank", "rating", "low", "high", "rank_best", "rank_worst", "shown_above", "group")
     for row in board:
@@ -168,9 +171,9 @@ def test_bradley_terry_alone_orders_separates_and_claims(
         assert (row["claim"] == "b_better") == (pair[::-1] in above)
         ratings = [rows[BRADLEY_TERRY, name]["rating"] for name in pair]
         assert row["difference"] == pytest.approx(ratings[0] - ratings[1])
-    name = "elo_ratings.json" if dimension == DIMENSIONS[0] else f"elo_ratings_{dimension}.json"
-    told = json.loads((directory / name).read_text())["ratings"]
-    assert [(each["model"], each["rating"]) for each in told] == [
+    report = json.loads((directory / "elo_ratings.json").read_text())
+    report = report if dimension == DIMENSIONS[0] else report["other_dimensions"][dimension]
+    assert [(entry["model"], entry["rating"]) for entry in report["ratings"]] == [
         (row["entrant_id"], row["rating"]) for row in board
     ]
 

@@ -180,7 +180,7 @@ def test_this_run_deleted_is_no_failure(damaged: SmallProject) -> None:
     ("file", "content", "said"),
     [
         ("verdicts/calibration.jsonl", "no json\n", "calibration.jsonl:1: "),
-        ("leaderboard.parquet", None, "leaderboard.parquet"),
+        ("leaderboard.csv", None, "leaderboard.csv"),
     ],
 )
 def test_a_run_before_that_cannot_be_read_is_named_with_the_reason(
@@ -215,11 +215,13 @@ def test_a_manifest_that_cannot_be_read_is_passed_over_and_named(damaged: SmallP
 
 
 def test_a_flip_rate_counts_every_pair_by_its_weight_and_not_by_what_was_asked() -> None:
-    first = SettledPair("p1", "facts", "ada", "bob", Outcome.A_WINS, source="s", asked=("k", "l"))
+    first = SettledPair(
+        "p1", "facts", "ada", "bob", Outcome.A_WINS, source="s", requests=("k", "l")
+    )
     then = [
         first,
         replace(first, entrant_b="cyd"),
-        replace(first, prompt_id="p2", asked=("m", "n"), weight=2.0),
+        replace(first, prompt_id="p2", requests=("m", "n"), weight=2.0),
     ]
     now = [
         *(replace(each, outcome=Outcome.B_WINS) for each in then[:2]),

@@ -3,6 +3,7 @@
 import json
 import math
 import platform
+import re
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from importlib import metadata
@@ -22,6 +23,7 @@ from tests.projects import (
     N_CURATED,
     N_WITH_GOLD,
     FinishedPilot,
+    leaderboard_of,
     make_project,
 )
 from tournament_assets.cli.battles import battles_group
@@ -77,32 +79,38 @@ def test_a_run_directory_holds_every_file_of_the_layout(
     summary = finished_pilot.summary
     paths = (path for path in summary.directory.rglob("*") if path.is_file())
     files = {str(path.relative_to(summary.directory)) for path in paths}
-    kinds = ("forest", "ladder", "win_rates")
-    pictures = ["ladders", *(f"{kind}_{name}" for kind in kinds for name in PILOT_PAIRS)]
     assert files == {
         "SHA256SUMS",
         "manifest.json",
         "matches/matches.jsonl",
         "verdicts/factuality.jsonl",
         "verdicts/calibration.jsonl",
-        "rubrics/factuality.txt",
-        "rubrics/calibration.txt",
         "elo_results.json",
         "elo_ratings.json",
-        "elo_ratings_calibration.json",
         "elo_per_perm.npz",
         "pairwise_winrates.csv",
-        "battles.jsonl",
         "battles.parquet",
         "report.md",
         "report.html",
-        "report.json",
-        *(f"tables/{name}.tex" for name in ("leaderboard", "limitations", "methods", "paper")),
-        "tables/figure1.pdf",
-        "tables/leaderboard.csv",
-        "leaderboard.parquet",
-        *(f"figures/{name}.svg" for name in pictures),
+        "leaderboard.csv",
     }
+
+
+def test_the_rating_of_the_leader_stands_in_four_files_at_most(
+    finished_pilot: FinishedPilot,
+) -> None:
+    directory = finished_pilot.summary.directory
+    for dimension in PILOT_PAIRS:
+        board = [row for row in leaderboard_of(directory) if row["dimension"] == dimension]
+        rating = board[0]["rating"]
+        written = rf"(?<![\w.])(?:{re.escape(repr(rating))}|{rating:.0f}|{rating:.1f})(?!\w|\.\d)"
+        files = {
+            path.name
+            for path in directory.rglob("*")
+            if path.is_file() and re.search(written.encode(), path.read_bytes())
+        }
+        assert {"leaderboard.csv", "elo_ratings.json"} <= files
+        assert files <= {"leaderboard.csv", "elo_ratings.json", "report.md", "report.html"}
 
 
 def test_the_manifest_says_what_a_result_was_made_with(
@@ -128,14 +136,14 @@ def test_the_manifest_says_what_a_result_was_made_with(
     assert "thresholds" in page
 
 
-def test_the_rubrics_that_judged_stand_in_the_run_directory(
+def test_the_rubrics_that_judged_stand_in_the_manifest(
     finished_pilot: FinishedPilot,
 ) -> None:
     summary = finished_pilot.summary
     manifest = json.loads((summary.directory / "manifest.json").read_text())
     for dimension in PILOT_PAIRS:
-        text = (summary.directory / "rubrics" / f"{dimension}.txt").read_text()
-        rubric = parse_rubric(text, dimension=dimension, where="the run directory")
+        text = manifest["rubrics"][dimension]
+        rubric = parse_rubric(text, dimension=dimension, where="the manifest")
         assert rubric.content_hash == manifest["inputs"]["rubrics"][dimension]["hash"]
 
 
@@ -405,11 +413,10 @@ def test_a_mode_of_ones_own_runs_beside_the_others_and_leaves_its_own_run(tmp_pa
     assert "loopback" in summary.leaderboard["judge"][0]
 
 
-@pytest.mark.parametrize("kind", ["parquet", "jsonl"])
 def test_the_ratings_of_a_run_come_back_from_its_battle_file(
-    finished_pilot: FinishedPilot, kind: str
+    finished_pilot: FinishedPilot,
 ) -> None:
-    path = finished_pilot.summary.directory / f"battles.{kind}"
+    path = finished_pilot.summary.directory / "battles.parquet"
     result = CliRunner().invoke(
         battles_group, ["rate", str(path), "--json"], catch_exceptions=False
     )

@@ -4,7 +4,6 @@ import ast
 import inspect
 import textwrap
 from collections.abc import Mapping
-from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,7 @@ import pytest
 
 from tests.projects import SmallProject, make_project
 from tournament_assets.definitions import build_definitions, build_plan
-from tournament_assets.graph import adapter, assets
+from tournament_assets.graph import adapter
 from tournament_assets.graph.assets.ratings import EloOptions, elo_traces, win_rates
 from tournament_assets.graph.outputs import Made
 from tournament_assets.graph.partitions import edge_between, loaded_over
@@ -30,8 +29,7 @@ from tournament_assets.tournament.verdicts import Outcome, Verdict
 ROOT = Path(__file__).parents[2]
 LONGEST_BODY = 25
 OBSERVED = {row.name for row in ASSETS if row.stored_as == "file"}
-GIVEN = {"plan", "config", "mode", "dimension", "step", "started_at"}
-RESOURCES = {"ledger", "judge", "generator", "resources"}
+NAMES = {row.name for row in ASSETS}
 
 each_asset = pytest.mark.parametrize("row", ASSETS, ids=lambda row: row.name)
 
@@ -53,16 +51,11 @@ def test_an_asset_is_a_short_function_of_a_module(row: AssetRow) -> None:
 
 @each_asset
 def test_a_function_asks_for_its_inputs_and_for_what_every_asset_can_have(row: AssetRow) -> None:
-    wanted = set(row.wanted)
-    others = wanted - GIVEN - RESOURCES - {"options", "inputs", "tables"}
-    assert ("upstream" in others) == (row.upstream is not None)
-    assert ("tables" in wanted) == bool(row.tables)
-    others -= {"upstream"}
-    if "inputs" in wanted:
-        others |= {each.name for each in fields(row.wanted["inputs"])}
-    assert others | set(row.tables) == set(row.input_rows())
-    assert row.optional <= others
-    assert not {"mode", "dimension"} & wanted or row.axes
+    roles = {role for role, _ in row.arguments.values()}
+    assert (row.type_of("tables") is not None) == bool(row.tables)
+    assert {*row.input_types, *row.tables} == set(row.input_rows()) <= NAMES
+    assert row.optional <= row.input_types.keys()
+    assert not {"mode", "dimension"} & roles or row.axes
 
 
 def test_every_row_reads_rows_that_are_there_and_names_a_job() -> None:
@@ -164,8 +157,9 @@ def test_win_rates_are_made_without_dagster(plan: TournamentPlan, tmp_path: Path
 
 
 def test_a_tournament_has_no_row_of_what_its_config_does_not_ask_for(plan: TournamentPlan) -> None:
-    own = {row.name for row in ASSETS if row.make.__module__.startswith(assets.__name__)}
-    assert own - set(rows_of(plan)) == {"entrant_requests", "jury", "judging_decisions"}
+    conditional = {"entrant_requests", "jury", "judging_decisions"}
+    assert conditional <= {row.name for row in ASSETS}
+    assert conditional.isdisjoint(rows_of(plan))
 
 
 def test_a_row_that_says_no_version_of_what_it_made_is_refused() -> None:

@@ -6,7 +6,11 @@ from typing import Any
 
 from tournament_assets.judging.requests.requests import JudgeRequest
 from tournament_assets.judging.settlement.records import Lease
-from tournament_assets.judging.settlement.sessions import JudgingSession, Tally
+from tournament_assets.judging.settlement.sessions import (
+    JudgingSession,
+    SettlementTerms,
+    Tally,
+)
 from tournament_assets.judging.settlement.settlement import settle_requests
 
 from .builders import SCOPE, Clock, Progress, patience
@@ -33,20 +37,18 @@ class Bench:
         session = self.unbegun(**options)
         lease = self.ledger.acquire_lease(SCOPE)
         assert isinstance(lease, Lease)
-        session.lease = lease
+        session.state.lease = lease
         return session
 
     def unbegun(self, **options: Any) -> JudgingSession:
         """Return a settlement that does not hold its lease yet, given its fields or waits."""
-        told = options.keys() & {each.name for each in fields(JudgingSession)}
-        own = {name: options.pop(name) for name in told - {"grace_seconds"}}
-        return JudgingSession(
-            **{
-                "scope": SCOPE,
-                "ledger": self.ledger,
-                "service": self.judge,
-                "progress": self.progress,
-                **patience(self.clock, **options),
-                **own,
-            }
-        )
+        session, terms = _take(JudgingSession, options), _take(SettlementTerms, options)
+        waits = patience(self.clock, **options)
+        usual = {"scope": SCOPE, "ledger": self.ledger, "service": self.judge}
+        session = {**usual, "progress": self.progress, **_take(JudgingSession, waits), **session}
+        return JudgingSession(**session, terms=SettlementTerms(**{**waits, **terms}))
+
+
+def _take(row_class: type[Any], options: dict[str, Any]) -> dict[str, Any]:
+    names = options.keys() & {each.name for each in fields(row_class)}
+    return {name: options.pop(name) for name in names - {"grace_seconds"}}

@@ -166,10 +166,11 @@ def waiting_of(
     }
 
 
-def quick(deadline_seconds: float = 60.0, **waiting: Any) -> dict[str, Any]:
-    """Return the waits of a run with little patience."""
+def quick(deadline_seconds: float = 60.0, **waiting: Any) -> sessions.SettlementTerms:
+    """Return the terms of a run with little patience."""
     waits = {"grace_seconds": 0.3, "deadline_seconds": deadline_seconds, **waiting}
-    return waiting_of(poll_initial_seconds=0.02, poll_max_seconds=0.1, **waits)
+    waits = waiting_of(poll_initial_seconds=0.02, poll_max_seconds=0.1, **waits)
+    return sessions.SettlementTerms(**waits)
 
 
 def sizes(batches: Sequence[Sequence[object]]) -> list[int]:

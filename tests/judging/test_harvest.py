@@ -36,7 +36,7 @@ from .fake_judge import (
 
 @pytest.fixture
 def _small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(harvest, "_CHUNK", 2)
+    monkeypatch.setattr(harvest, "RESULTS_AT_ONCE", 2)
 
 
 def read_by(*readings: Reading, n_pairs: int = 2) -> Bench:
@@ -72,7 +72,7 @@ def test_a_break_after_the_last_row_needs_no_second_reading() -> None:
 def test_every_row_is_read_whatever_the_chunks(
     n_pairs: int, chunk: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(harvest, "_CHUNK", chunk)
+    monkeypatch.setattr(harvest, "RESULTS_AT_ONCE", chunk)
     bench = read_by(n_pairs=n_pairs)
     assert bench.ledger.answered() == set(keys_of(n_pairs))
     assert bench.events.count("judge: results") == 1
@@ -158,7 +158,7 @@ def test_a_line_that_is_no_json_besides_all_the_rows_does_not_matter() -> None:
 
 
 def test_long_rows_are_written_down_before_many_have_come(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(harvest, "_CHUNK_CHARACTERS", 25)
+    monkeypatch.setattr(harvest, "_CHARACTERS_AT_ONCE", 25)
     bench = Bench(answer=lambda request: reply_row(request.custom_id, raw="x" * 10))
     bench.settle(requests_for(4))
     assert bench.events.count("ledger: rows") == 3
@@ -208,7 +208,7 @@ def test_a_row_that_is_not_a_whole_key_is_not_used() -> None:
 def test_of_two_rows_for_one_request_the_first_counts(
     second: str, chunk: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(harvest, "_CHUNK", chunk)
+    monkeypatch.setattr(harvest, "RESULTS_AT_ONCE", chunk)
     bench = Bench()
     bench.judge.readings = [
         lambda rows: iter([rows[0], reply_row(rows[0].custom_id, text=second), *rows[1:], rows[1]])
@@ -278,7 +278,7 @@ def test_an_invalid_request_among_others_does_not_stop_the_run() -> None:
 def test_a_failure_that_does_not_pass_keeps_what_was_read_in_earlier_chunks(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(harvest, "_CHUNK", 1)
+    monkeypatch.setattr(harvest, "RESULTS_AT_ONCE", 1)
 
     def refuse(rows: Sequence[ReplyRow]) -> Iterator[ReplyRow]:
         yield rows[0]
@@ -305,7 +305,7 @@ class Keys(set[str]):
 def test_the_missing_keys_of_a_large_batch_are_looked_up_for_every_chunk_and_not_for_every_row(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(harvest, "_CHUNK", 100)
+    monkeypatch.setattr(harvest, "RESULTS_AT_ONCE", 100)
     bench = Bench()
     monkeypatch.setattr(bench.ledger, "batch_keys", lambda _nonce: Keys(keys_of(500)))
     bench.settle(requests_for(500))
@@ -334,7 +334,7 @@ def test_whatever_is_read_in_parts_adds_up_to_every_row_once(
     bench = Bench()
     bench.judge.readings = [reading(*each) for each in orders]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(harvest, "_CHUNK", chunk)
+        patch.setattr(harvest, "RESULTS_AT_ONCE", chunk)
         tally = bench.settle(requests_for(3))
     assert tally.answered == tally.harvested == 6
     assert bench.judge.asked == [6]

@@ -108,7 +108,7 @@ def test_replies_that_a_lower_cap_cut_off_are_all_asked_for_again() -> None:
 
     bench = Bench(answer=answer)
     terms = BudgetTerms(PRICES, None, "month", START, is_tight=True)
-    tally = bench.settle(requests_for(120), terms=terms, **AHEAD)
+    tally = bench.settle(requests_for(120), budget=terms, **AHEAD)
     assert (tally.submitted, tally.second_questions) == (240 + 230, 230)
     assert bench.settle(requests_for(120)).submitted == 0
 

@@ -37,7 +37,7 @@ def run_judging(ledger_url: str, judge_url: str, n_pairs: int, start: Barrier) -
     ):
         start.wait(60)
         session = JudgingSession(
-            scope=SCOPE, ledger=ledger, service=service, progress=Progress(), **quick()
+            scope=SCOPE, ledger=ledger, service=service, progress=Progress(), terms=quick()
         )
         return settle_requests(session, requests_for(n_pairs))
 

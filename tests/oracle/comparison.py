@@ -20,10 +20,11 @@ from tests.oracle.judge_counts import judge_units
 from tests.oracle.recomputation import Recomputed, counts_of, share_by_prompt
 from tests.oracle.settlement import Settled, settle_each, settle_together, weigh
 from tournament_assets.graph.table import row_of
+from tournament_assets.python_api import open_run
 from tournament_assets.ratings.elo_traces import EloTraces
 from tournament_assets.ratings.standings import Claim
 from tournament_assets.storage.tables import rows_of
-from tournament_assets.tournament.asset_rows import MeasureRow, VerdictRow
+from tournament_assets.tournament.asset_rows import LeaderboardRow, MeasureRow, VerdictRow
 from tournament_assets.tournament.verdicts import Judgment, Outcome, Verdict
 
 CLOSE = 1e-9 * 1400
@@ -437,12 +438,14 @@ class Oracle:
     def file_differences(self) -> Iterator[str]:
         """Name the data files of the run directory that are not their table."""
         folder = Path(self.drawn.tables.metadata["run_artifacts", ""]["directory"])
-        for name in ("leaderboard", "battles"):
-            table = [_plain(asdict(row)) for row in self.rows(name)]
-            columns = [*table[0]] if table else []
-            rows = pq.read_table(folder / f"{name}.parquet", columns=columns).to_pylist()
-            if table and rows != table:
-                yield f"{name}.parquet: not the table"
+        board = open_run(folder).frame
+        if [*rows_of(LeaderboardRow, board)] != [*self.rows("leaderboard")]:
+            yield "leaderboard.csv: not the table"
+        table = [asdict(row) for row in self.rows("battles")]
+        columns = [*table[0]] if table else []
+        rows = pq.read_table(folder / "battles.parquet", columns=columns).to_pylist()
+        if table and rows != table:
+            yield "battles.parquet: not the table"
         with (folder / "pairwise_winrates.csv").open(encoding="utf-8", newline="") as file:
             rows = [*csv.DictReader(file)]
         table = [{c: _text(v) for c, v in asdict(row).items()} for row in self.rows("win_rates")]

@@ -253,7 +253,7 @@ def draw_run(seed: int, folder: Path) -> DrawnRun:
             plan,
             RunOptions(config_path=project.config_path, mode="pilot"),
             environment=project.environment,
-            given=given,
+            values=given,
             folder=folder / "storage",
         )
     return DrawnRun(seed, kind, plan.config, responses, dict(_SAID), tables)

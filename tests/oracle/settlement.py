@@ -4,7 +4,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 
-from tournament_assets.tournament.asset_rows import DecisionRow, JudgeReplyRow, MatchRow
+from tournament_assets.ratings.decisions import DecisionRow
+from tournament_assets.tournament.asset_rows import JudgeReplyRow, MatchRow
 from tournament_assets.tournament.verdicts import Judgment, Outcome, Verdict
 
 Said = Mapping[tuple[str, str, str, str], Verdict]

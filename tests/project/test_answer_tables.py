@@ -105,7 +105,7 @@ def test_7_duplicate_prompts(tmp_path: Path) -> None:
         "a": {"prompt-1": "1", "prompt-2": "1"},
         "b": {"prompt-1": "2", "prompt-2": "2"},
     }
-    assert table.notes == ("2 answers stand in the table more than once, and count once",)
+    assert table.notes == ("2 answers are in the table more than once, and count once",)
     (problem,) = problems_of(tmp_path, "prompt,a,b\np,1,2\nq,1,2\np,1,3\n")
     assert problem.startswith("answers.csv:4, column 'b': 'b' has answered this prompt at ")
     assert "answers.csv:2" in problem

@@ -144,8 +144,8 @@ def test_it_is_said_by_doctor_estimate_run_first_screen_and_gate(tmp_path: Path)
     assert any(said in each for each in scripted["warnings"])
     summary = project.run()
     assert any(said in each for each in summary.warnings)
-    screen = json.loads((summary.directory / "report.json").read_text())
-    assert said in [each["short"] for each in screen["doubts"]]
+    manifest = json.loads((summary.directory / "manifest.json").read_text())
+    assert said in [doubt["short"] for doubt in manifest["first_screen"]["doubts"]]
     (finished,) = read_finished_runs([summary.directory])
     for held in hold_gate(finished, GateSettings("careful", "player")).dimensions:
         assert any(said in doubt for doubt in held.doubts)

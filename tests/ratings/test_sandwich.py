@@ -169,7 +169,7 @@ def test_many_prompts_are_summed_in_parts(monkeypatch: pytest.MonkeyPatch) -> No
         simulate_judgments([0.0, 0.4, 0.8, 1.2], n_prompts=15, seed=1), entrants=ENTRANTS
     )
     whole = errors_of(preferences, PROMPT)
-    monkeypatch.setattr("tournament_assets.ratings.sandwich._CELLS_AT_ONCE", 8)
+    monkeypatch.setattr("tournament_assets.ratings.sandwich.CELLS_AT_ONCE", 8)
     np.testing.assert_allclose(errors_of(preferences, PROMPT), whole)
 
 

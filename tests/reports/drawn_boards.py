@@ -6,18 +6,16 @@ from itertools import combinations
 
 import numpy as np
 
-from tests.reports.checker import Facts
+from tests.reports.claims_reference import Facts
 from tournament_assets.audits.first_place import FirstPlaceSupport
 from tournament_assets.ratings.matches import code_judgments, code_samples, pairwise_winrates
 from tournament_assets.ratings.rating_evidence import Evidence
 from tournament_assets.ratings.rating_methods import BRADLEY_TERRY, WIN_SHARE, rating_rows
 from tournament_assets.ratings.rating_tables import claimed, elo_rows, trace_elo
-from tournament_assets.reports.claims import STOPS_EARLY
 from tournament_assets.reports.leaderboard import build_leaderboard
 from tournament_assets.storage.tables import make_table
 from tournament_assets.tournament.asset_rows import EloRow, RatingRow, WinRateRow
 from tournament_assets.tournament.battles import RatingSettings
-from tournament_assets.tournament.estimates import Estimate
 from tournament_assets.tournament.verdicts import Judgment, Outcome
 
 Draws = np.random.Generator
@@ -241,9 +239,8 @@ def board_of(judgments: list[Judgment], names: list[str], shape: Shape, draws: D
         ratings=make_table(RatingRow, ratings),
         win_rates=make_table(WinRateRow, win_rates),
         judge_model="judge-1",
-        judge_label="judge" if shape.decided is None else f"judge; {STOPS_EARLY}",
+        judge_label="judge",
+        stops=None if shape.decided is None else "all",
         support=FirstPlaceSupport(prompts, at_least),
     )
-    share = float(draws.random())
-    circles = None if draws.random() < 0.2 else Estimate(share, share / 2, (1 + share) / 2, 9)
-    return Facts(rows, win_rates, DIMENSION, circles=circles)
+    return Facts(rows, win_rates, DIMENSION)

@@ -1,10 +1,12 @@
 """The sentence over all dimensions, and what to do next."""
 
+from collections.abc import Sequence
 from itertools import combinations
 
 from tournament_assets.reports.claims import Statements
 from tournament_assets.reports.figures.figures import EntrantEconomy
-from tournament_assets.reports.run.headline import headline, next_steps
+from tournament_assets.reports.run.headline import next_steps
+from tournament_assets.reports.statements import answer, render_headline
 from tournament_assets.tournament.asset_rows import LeaderboardRow, WinRateRow
 
 Better = dict[str, tuple[str, ...]]
@@ -51,6 +53,11 @@ def stated(
     return Statements.of(rows, pairs, dimension=dimension)
 
 
+def headline(boards: Sequence[Statements]) -> str:
+    """Return the sentence over all dimensions."""
+    return render_headline([answer(board, equivalent_within=20.0)[0] for board in boards])
+
+
 def test_dimensions_that_ended_alike_are_named_together() -> None:
     said = headline(
         [
@@ -67,8 +74,18 @@ def test_only_pairs_that_are_all_equivalent_make_the_top_equivalent() -> None:
     better: Better = {"ada": ("cyd",), "bob": ("cyd",), "cyd": ()}
     same = stated("use", better, claims={("ada", "bob"): "equivalent"})
 
-    assert headline([same]) == "ada and bob are equivalent on use."
+    assert headline([same]) == "ada and bob are equivalent on use within ±20 Elo points."
     assert "undecided" in headline([stated("use", better)])
+
+
+def test_the_same_entrants_in_another_order_are_named_once() -> None:
+    said = headline(
+        [
+            stated("use", {"ada": ("cyd",), "bob": (), "cyd": ()}),
+            stated("tone", {"bob": ("cyd",), "ada": (), "cyd": ()}),
+        ]
+    )
+    assert said == "On use and tone it is undecided between ada and bob."
 
 
 def test_where_no_pair_was_judged_nobody_is_compared() -> None:

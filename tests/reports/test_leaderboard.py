@@ -46,7 +46,7 @@ def _build(**tables: object) -> list[LeaderboardRow]:
 
 def _printed(rows: list[LeaderboardRow], *, width: int) -> str:
     out = io.StringIO()
-    sections = leaderboard_sections(rows, confidence=0.95)
+    sections = leaderboard_sections(rows, confidence=0.95, equivalent_within=20.0)
     print_document(Document("", sections), Console(file=out, width=width))
     return out.getvalue()
 
@@ -94,7 +94,7 @@ def test_tables_of_two_dimensions_are_refused() -> None:
 
 def test_the_last_section_names_the_judge_and_what_the_intervals_cover() -> None:
     rows = [leader_row("ada", 1450.0, interval=(1440.0, 1460.0))]
-    notes = leaderboard_sections(rows, confidence=0.95)[-1].sentences
+    notes = leaderboard_sections(rows, confidence=0.95, equivalent_within=20.0)[-1].sentences
     assert f"judge: {LOOPBACK}" in notes[0]
     assert "prompts resampled" in notes[1]
     assert max(map(len, notes)) <= 100

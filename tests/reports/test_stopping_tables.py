@@ -1,8 +1,8 @@
 import math
 
 from tests.reports.builders import leader_row
+from tournament_assets.ratings.decisions import DecisionRow
 from tournament_assets.reports.stopping_tables import stopping_section
-from tournament_assets.tournament.asset_rows import DecisionRow
 from tournament_assets.tournament.judges import AdaptiveConfig
 
 STOPPING = AdaptiveConfig(goal="bank")

@@ -46,7 +46,7 @@ def run(
             question="q",
             response_a="a",
             response_b="b",
-            asked=(name,),
+            requests=(name,),
         )
         for number, outcome in enumerate(outcomes)
         for name in [f"p{number}"]
@@ -88,7 +88,7 @@ def test_a_flip_of_other_responses_is_never_called_noise() -> None:
 def with_requests(then: FinishedRun, **keys: str) -> FinishedRun:
     """Let every pair be asked under a key of its prompt, some of them under another one."""
     pairs = tuple(
-        replace(pair, asked=(keys.get(pair.prompt_id, pair.prompt_id),))
+        replace(pair, requests=(keys.get(pair.prompt_id, pair.prompt_id),))
         for pair in then.verdicts["facts"]
     )
     return replace(then, verdicts={"facts": pairs})
@@ -114,7 +114,7 @@ def test_the_judge_was_asked_otherwise_only_where_it_was() -> None:
     assert paragraphs[1].startswith("0 of 3 ")
     assert "for no pair" in paragraphs[1]
     copied = replace(
-        then, verdicts={"facts": tuple(replace(each, asked=()) for each in then.pairs)}
+        then, verdicts={"facts": tuple(replace(each, requests=()) for each in then.pairs)}
     )
     assert (
         "have (the judge was not asked about 3 of them" in summary(compare_runs(copied, copied))[1]

@@ -31,7 +31,7 @@ def pair(number: int, outcome: Outcome, *, source: str | None = "recall") -> Set
         question="q",
         response_a="ra",
         response_b="rb",
-        asked=(f"{number}ab", f"{number}ba"),
+        requests=(f"{number}ab", f"{number}ba"),
     )
 
 
@@ -128,7 +128,7 @@ def test_a_flip_of_other_texts_is_marked() -> None:
 
 
 def asked(settled: SettledPair, *keys: str) -> SettledPair:
-    return replace(settled, asked=tuple(sorted(set(keys))))
+    return replace(settled, requests=tuple(sorted(set(keys))))
 
 
 def with_copies(n_asked: int, n_copies: int, *, rubric: str, flipped: int = 0) -> list[SettledPair]:

@@ -14,7 +14,8 @@ from click.testing import CliRunner
 
 from benchmarks.gate import Judge, measure_passes
 from tests.projects import FinishedPilot
-from tests.run_comparison.test_run_reading import UNRATED, VERDICT, write_leaderboard
+from tests.reports.builders import leader_row
+from tests.run_comparison.test_run_reading import VERDICT, write_leaderboard
 from tournament_assets.cli import main
 from tournament_assets.reports.report_tables import document_markdown
 from tournament_assets.run_comparison.differences import SettledPair
@@ -240,7 +241,7 @@ def write_run(folder: Path, outcomes: str) -> Path:
     (folder / "verdicts").mkdir(parents=True)
     manifest = {**finished.manifest, "dimensions": ["facts"]}
     (folder / "manifest.json").write_text(json.dumps(manifest))
-    write_leaderboard(folder, [{**UNRATED, "entrant_id": name} for name in ("new", "old")])
+    write_leaderboard(folder, [leader_row(name, None) for name in ("new", "old")])
     rows = [
         {
             **VERDICT,

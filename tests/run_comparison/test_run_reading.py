@@ -2,11 +2,12 @@ import json
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
+from tests.reports.builders import leader_row
+from tournament_assets.reports.leaderboard import leaderboard_csv
 from tournament_assets.run_comparison.run_reading import read_finished_runs
+from tournament_assets.tournament.asset_rows import LeaderboardRow
 from tournament_assets.tournament.errors import InputError
 from tournament_assets.tournament.fingerprints import fingerprint_text
 from tournament_assets.tournament.verdicts import Outcome
@@ -30,16 +31,10 @@ MATCH = {
     "response_a": "so",
     "response_b": "\u2028no",
 }
-UNRATED: dict[str, Any] = {
-    "dimension": "facts",
-    "rank": None,
-    "rating": None,
-    "low": None,
-    "high": None,
-}
 JUDGED = {
     "dimensions": ["facts"],
     "inputs": {"rubrics": {"facts": {"version": "1", "hash": fingerprint_text("Be right.")}}},
+    "rubrics": {"facts": "Be right."},
 }
 
 
@@ -47,19 +42,19 @@ def write_run(folder: Path, **changes: Any) -> Path:
     """Write a small run directory; a change replaces a file, None leaves it out."""
     files: dict[str, Any] = {
         "manifest": {"dimensions": ["facts"], "inputs": {}},
-        "leaderboard": [{**UNRATED, "entrant_id": name} for name in ("ada", "bob")],
+        "leaderboard": [
+            leader_row(name, None, dimension="facts", rank=None) for name in ("ada", "bob")
+        ],
         "verdicts": [{**VERDICT, "outcome": "a_wins"}],
         "matches": [MATCH],
-        "rubrics": None,
         **changes,
     }
-    for name in ("verdicts", "matches", "rubrics"):
+    for name in ("verdicts", "matches"):
         (folder / name).mkdir(parents=True)
     for name, path in (
         ("manifest", "manifest.json"),
         ("verdicts", "verdicts/facts.jsonl"),
         ("matches", "matches/matches.jsonl"),
-        ("rubrics", "rubrics/facts.txt"),
     ):
         content = files[name]
         if isinstance(content, list):
@@ -73,8 +68,9 @@ def write_run(folder: Path, **changes: Any) -> Path:
     return folder
 
 
-def write_leaderboard(folder: Path, rows: list[dict[str, Any]]) -> None:
-    pq.write_table(pa.Table.from_pylist(rows), folder / "leaderboard.parquet")
+def write_leaderboard(folder: Path, rows: list[LeaderboardRow] | bytes) -> None:
+    content = rows if isinstance(rows, bytes) else leaderboard_csv({"facts": rows})
+    (folder / "leaderboard.csv").write_bytes(content)
 
 
 def test_a_run_directory_gives_its_pairs_with_what_was_shown(tmp_path: Path) -> None:
@@ -92,19 +88,19 @@ def test_who_has_no_rank_is_not_rated(tmp_path: Path) -> None:
 
 
 def test_a_run_directory_gives_what_the_judge_was_told(tmp_path: Path) -> None:
-    told = write_run(tmp_path / "run", manifest=JUDGED, rubrics="Be right.\n")
-    assert read_finished_runs([told])[0].rubrics == {"facts": "Be right."}
+    judged = write_run(tmp_path / "run", manifest=JUDGED)
+    assert read_finished_runs([judged])[0].rubrics == {"facts": "Be right."}
 
 
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"manifest": None}, "found no manifest.json"),
-        ({"manifest": "{"}, "manifest.json: is not JSON"),
-        ({"manifest": "[]"}, "manifest.json: holds list; expected an object"),
+        ({"manifest": None}, "manifest.json: the manifest cannot be read"),
+        ({"manifest": "{"}, "manifest.json: the manifest cannot be read (JSONDecodeError)"),
+        ({"manifest": "[]"}, "manifest.json: the manifest is list; expected a JSON object"),
         ({"manifest": {"dimensions": ["../facts"]}}, "expected names"),
-        ({"leaderboard": None}, "leaderboard.parquet: the file is missing"),
-        ({"leaderboard": [{"entrant_id": "ada"}]}, "leaderboard.parquet: has no readable ratings"),
+        ({"leaderboard": None}, "leaderboard.csv: "),
+        ({"leaderboard": b"entrant_id\nada\n"}, "leaderboard.csv: the header has no dimension"),
         ({"verdicts": None}, "facts.jsonl: the file is missing"),
         ({"verdicts": "[]\n"}, "facts.jsonl:1: the line holds list"),
         ({"verdicts": [VERDICT]}, "facts.jsonl:1: has no 'outcome'"),
@@ -118,8 +114,10 @@ def test_a_run_directory_gives_what_the_judge_was_told(tmp_path: Path) -> None:
             "matches/matches.jsonl:1: has no 'prompt_text'",
         ),
         ({"verdicts": [{**PAIR, "outcome": "tie"}]}, "facts.jsonl:1: has no 'request_key_ab'"),
-        ({"manifest": JUDGED}, "facts.txt: the file is missing"),
-        ({"manifest": JUDGED, "rubrics": "Be brief."}, "is not the text that the judge had"),
+        (
+            {"manifest": {**JUDGED, "rubrics": {"facts": "Be brief."}}},
+            "is not the text that the judge had",
+        ),
     ],
 )
 def test_a_broken_file_is_named_with_what_is_wrong(

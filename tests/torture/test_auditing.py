@@ -39,7 +39,7 @@ class Settled:
 def settled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Settled]:
     # The worker sets these for the whole of its process.
     monkeypatch.setattr(submission, "MAX_BATCH_REQUESTS", submission.MAX_BATCH_REQUESTS)
-    monkeypatch.setattr(harvesting, "_CHUNK", harvesting._CHUNK)
+    monkeypatch.setattr(harvesting, "RESULTS_AT_ONCE", harvesting.RESULTS_AT_ONCE)
     monkeypatch.setattr(secrets, "token_hex", secrets.token_hex)
     url = f"sqlite:///{tmp_path}/ledger.sqlite"
     with FaultyServer(tmp_path / "judge", processing_seconds=0) as server:

@@ -14,7 +14,7 @@ from tests.torture.boundaries import Life, MortalLedger, MortalService
 from tests.torture.scenarios import BATCH_REQUESTS, CHUNK_ROWS, SCENARIOS, Scenario
 from tournament_assets.judging.batch_service import AsksDirectly, TakesBatches
 from tournament_assets.judging.settlement import harvest as harvesting
-from tournament_assets.judging.settlement import recovery, submission
+from tournament_assets.judging.settlement import submission
 from tournament_assets.judging.settlement.records import JudgingLedger
 from tournament_assets.judging.settlement.recovery import (
     PlannedRequest,
@@ -25,6 +25,7 @@ from tournament_assets.judging.settlement.sessions import (
     Clock,
     JudgingSession,
     Piece,
+    SettlementTerms,
     Sleep,
     Tally,
     run_together,
@@ -70,11 +71,13 @@ def settle(
                 ledger=cast("JudgingLedger", ledger),
                 service=cast("AsksDirectly", services[part.judge.service]),
                 progress=progress,
-                waiting=part.judge.waiting,
-                grace_seconds=chosen.grace_seconds,
-                prewarms=True,
                 clock=Clock(sleep=sleep),
-                max_in_flight=part.judge.max_in_flight,
+                terms=SettlementTerms(
+                    waiting=part.judge.waiting,
+                    grace_seconds=chosen.grace_seconds,
+                    prewarms=True,
+                    max_in_flight=part.judge.max_in_flight,
+                ),
                 places=places[part.judge.door],
             )
             return settle_requests(session, part.requests)
@@ -128,7 +131,7 @@ def _live(
 ) -> int:
     # A few requests are several batches, and a few rows several parts.
     submission.MAX_BATCH_REQUESTS = BATCH_REQUESTS
-    harvesting._CHUNK = recovery._CHUNK = CHUNK_ROWS
+    harvesting.RESULTS_AT_ONCE = CHUNK_ROWS
     # The order of the results, and so that of the boundaries, follows from the nonces.
     secrets.token_hex = _NumberedNames(number).token_hex
     progress = Progress()

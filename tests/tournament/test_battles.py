@@ -190,6 +190,7 @@ def test_everything_that_is_wrong_is_named() -> None:
         "n_bootstraps": 1.5,
         "bootstrap_seed": True,
         "confidence": 1,
+        "equivalent_within": "20",
     }
     with pytest.raises(InputError) as caught:
         RatingSettings.from_dict(wrong)

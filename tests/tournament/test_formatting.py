@@ -14,6 +14,7 @@ from tournament_assets.tournament.formatting import (
     format_share,
     format_usd,
     join_names,
+    list_first,
 )
 
 
@@ -50,6 +51,8 @@ def test_coverage_is_written_without_needless_decimals() -> None:
 def test_names_are_joined_as_in_a_sentence() -> None:
     assert join_names(["ada"]) == "ada"
     assert join_names(["ada", "bob", "cy"]) == "ada, bob and cy"
+    assert list_first(["ada", "bob", "cy"], 3) == "ada, bob, cy"
+    assert list_first(["ada", "bob", "cy"], 1, separator="; ") == "ada and 2 more"
 
 
 def test_a_share_is_written_in_one_style_everywhere() -> None:

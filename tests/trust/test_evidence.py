@@ -62,8 +62,8 @@ def test_what_is_no_longer_rated_is_no_retest() -> None:
         found = repeats_of(
             make_table(RetestRow, [REPEAT]), make_table(VerdictRow, [rated]), job="job"
         )
-        assert isinstance(found, str)
-        assert "job" in found
+        assert isinstance(found, Estimate)
+        assert "job" in (found.remedy or "")
 
 
 def test_a_model_that_judged_two_other_modes_has_a_kappa_for_each() -> None:
@@ -78,7 +78,7 @@ def test_a_model_that_judged_two_other_modes_has_a_kappa_for_each() -> None:
             stratum=mode,
         )
 
-    def judges(*modes: str) -> Mapping[str, Estimate] | str:
+    def judges(*modes: str) -> Mapping[str, Estimate] | Estimate:
         rows = [
             each
             for place, mode in enumerate(modes)
@@ -90,8 +90,12 @@ def test_a_model_that_judged_two_other_modes_has_a_kappa_for_each() -> None:
     assert judges("headline") == {
         "large": Estimate(0.0, n=8, note="the same in 75.0 % of 8 pairs"),
     }
-    assert list(judges("headline", "nightly")) == ["large (headline)", "large (nightly)"]
-    assert isinstance(judges(), str)
+    several = judges("headline", "nightly")
+    assert isinstance(several, Mapping)
+    assert list(several) == ["large (headline)", "large (nightly)"]
+    nobody = judges()
+    assert isinstance(nobody, Estimate)
+    assert (nobody.value, nobody.remedy) == (None, None)
 
 
 def words(*counts: int, pair: tuple[str, str], first: int = 0) -> list[MatchRow]:

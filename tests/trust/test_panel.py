@@ -14,7 +14,6 @@ from tournament_assets.storage.tables import make_table
 from tournament_assets.tournament.asset_rows import JudgeReplyRow, MeasureRow
 from tournament_assets.tournament.config import CheckThresholds
 from tournament_assets.tournament.estimates import Estimate, Resampling
-from tournament_assets.tournament.extras import rows_of_extras
 from tournament_assets.tournament.verdicts import Judgment, Outcome, Verdict
 from tournament_assets.trust.lights import TrustState
 from tournament_assets.trust.measures import ALL_DIMENSIONS, MEASURES, lights_of, measure_judge
@@ -24,9 +23,9 @@ A, B, TIE = Verdict.A, Verdict.B, Verdict.TIE
 NAMES = ("ada", "bob", "cyd")
 NOTHING: dict[str, Any] = {
     "length": Estimate(None, note="never differs"),
-    "repeats": "not asked",
-    "controls": "not planted",
-    "judges": "not compared",
+    "repeats": Estimate(note="not asked"),
+    "controls": Estimate(note="not planted"),
+    "judges": Estimate(note="not compared"),
 }
 STRICT = CheckThresholds(
     min_retest_agreement=0.9,
@@ -51,19 +50,37 @@ def pair(prompt: str, a: str, b: str, *verdicts: Verdict) -> JudgedPair:
 def panel(
     pairs: list[JudgedPair], thresholds: CheckThresholds = STRICT, **evidence: Any
 ) -> dict[tuple[str, str | None], MeasureRow]:
-    found = JudgeEvidence(
+    """Return the rows of the measures that these tests know, by measure and subject."""
+    evidence_of_judge = JudgeEvidence(
         pairs=pairs,
         entrants=NAMES,
         resampling=Resampling(100),
         replies=make_table(JudgeReplyRow, []),
         **{**NOTHING, **evidence},
     )
-    rows = measure_judge(found, thresholds, dimension="f")
-    return {(row.measure, row.subject): row for row in rows}
+    rows = measure_judge(evidence_of_judge, thresholds, dimension="f")
+    known = {*BEYOND, *NEVER_LIT}
+    return {(row.measure, row.subject): row for row in rows if row.measure in known}
 
 
+BEYOND: dict[str, tuple[float, ...]] = {
+    "position_bias": (0.35, 0.65),
+    "flip_direction": (0.05, 0.95),
+    "length_effect": (-21.0, 21.0),
+    "longer_wins": (0.95,),
+    "injection_controls": (0.11,),
+    "unjudged": (0.03,),
+    "swap_consistency": (0.6,),
+    "test_retest": (0.89,),
+    "judge_agreement": (0.49,),
+    "identical_controls": (0.89,),
+    "corrupted_controls": (0.89,),
+    "transitivity_within_prompts": (0.009,),
+    "transitivity_of_majorities": (0.009,),
+}
+"""Values beyond the thresholds of `STRICT`, for the measures that these tests know."""
 NEVER_LIT = ("not_needed", "sampling_luck", "circular_share")
-"""Measures without a threshold."""
+"""Measures without a threshold, which they know, too."""
 ENOUGH = 60
 """As many of anything, all alike, tell."""
 
@@ -90,7 +107,7 @@ def test_what_was_not_measured_is_never_green_and_says_why() -> None:
         line = found[measure, None]
         assert line.state == TrustState.NOT_MEASURED
         assert line.value is None
-        assert line.note in {"never differs", *NOTHING.values()}
+        assert line.estimate in NOTHING.values()
     assert ("human_agreement", None) not in found
     nothing = panel([])
     assert {line.state for line in nothing.values()} == {TrustState.NOT_MEASURED}
@@ -172,25 +189,8 @@ def test_without_thresholds_there_is_a_number_and_no_light() -> None:
 
 
 def test_every_measure_is_red_on_its_own_side_of_the_threshold_and_not_at_it() -> None:
-    beyond = {
-        "position_bias": (0.35, 0.65),
-        "flip_direction": (0.05, 0.95),
-        "length_effect": (-21.0, 21.0),
-        "longer_wins": (0.95,),
-        "injection_controls": (0.11,),
-        "unjudged": (0.03,),
-        "swap_consistency": (0.6,),
-        "test_retest": (0.89,),
-        "judge_agreement": (0.49,),
-        "identical_controls": (0.89,),
-        "corrupted_controls": (0.89,),
-        "transitivity_within_prompts": (0.009,),
-        "transitivity_of_majorities": (0.009,),
-    }
-    own = MEASURES.keys() - {each.name for each in rows_of_extras("measures")}
-    assert {*beyond, *NEVER_LIT} == own
-    assert MEASURES["not_needed"].threshold(STRICT) is None
-    for measure, values in beyond.items():
+    assert {MEASURES[name].threshold(STRICT) for name in NEVER_LIT} == {None}
+    for measure, values in BEYOND.items():
         threshold = MEASURES[measure].threshold(STRICT)
         assert threshold is not None
 
@@ -239,12 +239,13 @@ def test_a_light_is_green_inside_its_limits_red_outside_and_amber_where_both_are
 
 
 def test_the_lights_that_do_not_go_by_the_whole_interval_are_these() -> None:
-    assert {name: each.red_by for name, each in MEASURES.items() if each.red_by != "interval"} == {
+    red_by = {name: MEASURES[name].red_by for name in BEYOND}
+    assert {name: rule for name, rule in red_by.items() if rule != "interval"} == {
         "flip_direction": "lean",
         "longer_wins": "lean",
         "swap_consistency": "number",
     }
-    assert {name for name in LIT if MEASURES[name].is_exact} == {
+    assert {name for name in BEYOND if MEASURES[name].is_exact} == {
         "transitivity_within_prompts",
         "transitivity_of_majorities",
         "unjudged",
@@ -387,4 +388,4 @@ def test_where_no_control_is_judged_nothing_is_known() -> None:
         injection_share([unread], confidence=0.95),
     ):
         assert found.value is None
-        assert "nothing is known" in str(found.note)
+        assert "so this is unknown" in str(found.note)

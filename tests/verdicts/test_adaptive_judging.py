@@ -6,10 +6,11 @@ import pandas as pd
 import pytest
 
 from tournament_assets.judging.requests.pairs import PairToJudge
+from tournament_assets.ratings.decisions import DecisionRow, last_rounds
 from tournament_assets.ratings.matches import code_judgments, pairwise_winrates
 from tournament_assets.ratings.sequential import hashed_order
 from tournament_assets.storage.tables import PairKey, make_table, pair_key
-from tournament_assets.tournament.asset_rows import DecisionRow, JudgeReplyRow, VerdictRow
+from tournament_assets.tournament.asset_rows import JudgeReplyRow, VerdictRow
 from tournament_assets.tournament.judges import AdaptiveConfig, JudgingConfig
 from tournament_assets.tournament.verdicts import Judgment, Outcome, Verdict
 from tournament_assets.verdicts.adaptive_judging import (
@@ -17,7 +18,6 @@ from tournament_assets.verdicts.adaptive_judging import (
     Unasked,
     decide,
     expected_share,
-    last_rows,
     sides_of,
     verdicts_in_table,
     weights_of,
@@ -103,7 +103,7 @@ def course(
 def test_a_pair_that_is_clear_stops_and_one_that_is_level_is_judged_whole() -> None:
     judging = Judging()
     found = course(judging)
-    rows = {(row.entrant_a, row.entrant_b): row for row in last_rows(found.rows)}
+    rows = {(row.entrant_a, row.entrant_b): row for row in last_rounds(found.rows)}
     assert rows["strong", "weak"].side == rows["strong", "level"].side == "strong"
     assert rows["strong", "weak"].looked_at == 23
     level = rows["weak", "level"]
@@ -141,7 +141,7 @@ def test_pairs_of_one_text_are_halves_that_are_always_there() -> None:
     order = hashed_order(PROMPTS, salt="factuality")
     same = (order[5], order[50], order[99])
     found = course(Judging(), pairs_of(same=same))
-    for row in last_rows(found.rows):
+    for row in last_rounds(found.rows):
         assert row.free == 3
         assert not set(same) & set(row.tail)
     needed = {pair_key(pair) for pair in found.needed}
@@ -165,7 +165,7 @@ def test_the_tail_weighs_as_much_as_what_it_stands_for() -> None:
 
 def test_what_may_come_is_played_with_the_shares_of_a_pilot() -> None:
     nothing = course(Judging(silent=[pair_key(pair) for pair in pairs_of()]))
-    names = [(row.entrant_a, row.entrant_b) for row in last_rows(nothing.rows)]
+    names = [(row.entrant_a, row.entrant_b) for row in last_rounds(nothing.rows)]
     clear, level = (
         expected_share(nothing, dict.fromkeys(names, shares), adaptive=ADAPTIVE)
         for shares in ((1.0, 1.0, 0.5), (1.0, 0.0, 0.5))
@@ -278,7 +278,7 @@ def test_several_judges_are_weighed_by_what_they_said_in_the_rounds_before() -> 
         count_shown=lambda _: 4,
     )
     assert seen[:2] == [0, 2 * 3 * 23]
-    for row, shares in zip(last_rows(found.rows), found.shares, strict=True):
+    for row, shares in zip(last_rounds(found.rows), found.shares, strict=True):
         assert set(shares.tolist()) == ({0.75} if row.entrant_a == "strong" else {0.75, 0.0})
         assert row.presentations == 4 * row.prompts
         assert row.presentations_not_needed == 4 * row.not_needed
@@ -296,7 +296,7 @@ def test_samples_of_a_prompt_are_asked_about_together_and_bet_on_as_their_mean()
     )
     weigh = weights_of(make_table(DecisionRow, found.rows))
     assert weigh is not None
-    for row, shares in zip(last_rows(found.rows), found.shares, strict=True):
+    for row, shares in zip(last_rounds(found.rows), found.shares, strict=True):
         assert (row.prompts, row.pairs) == (100, 200)
         assert set(shares.tolist()) == {0.75}
         assert row.not_needed == 2 * (100 - row.looked_at - len(row.tail))

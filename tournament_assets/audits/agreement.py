@@ -31,7 +31,7 @@ from tournament_assets.tournament.verdicts import Outcome
 
 Key = TypeVar("Key")
 Label = str | tuple[str, ...]
-"""What a reading says of a thing: a word, or several that share its vote equally."""
+"""What a reading says about a thing: one word, or several that share its vote equally."""
 TIE = "tie"
 _SAID: dict[Outcome, Label] = {
     Outcome.A_WINS: "a",
@@ -109,12 +109,12 @@ def measure_by_prompt(
         InputError: If `confidence` is not between 0 and 1.
     """
     require_confidence(confidence)
-    found = share_by_prompt(units, weights)
-    n, n_prompts, rate = found.n, found.n_prompts, found.rate
+    share = share_by_prompt(units, weights)
+    n, n_prompts, rate = share.n, share.n_prompts, share.rate
     if rate is None or n_prompts < 2:
         return Estimate(rate, n=n)
     t = two_sided_quantile(confidence, degrees_of_freedom=n_prompts - 1)
-    return Estimate(rate, *wilson_interval(rate, found.n_effective, t), n)
+    return Estimate(rate, *wilson_interval(rate, share.n_effective, t), n)
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,10 +241,10 @@ def measure_agreement(
         InputError: If the resampling has no resample, or its confidence is not between 0 and 1.
     """
     require_count("n_bootstraps", resampling.n)
-    given = list(labels)
-    known = [pair for pair in given if pair.first is not None and pair.second is not None]
-    both = [(pair.prompt_id, pair.first or "", pair.second or "") for pair in known]
-    weights = [pair.weight for pair in known]
+    pairs = list(labels)
+    complete = [pair for pair in pairs if pair.first is not None and pair.second is not None]
+    both = [(pair.prompt_id, pair.first or "", pair.second or "") for pair in complete]
+    weights = [pair.weight for pair in complete]
     is_even = len(set(weights)) < 2
     tables = _tabulate(both, None if is_even else weights)
     pooled = tables.sum(axis=0)
@@ -262,7 +262,7 @@ def measure_agreement(
     return Agreement(
         share=agreed,
         kappa=Estimate(value, low, high, len(both), note),
-        n_left_out=len(given) - len(both),
+        n_left_out=len(pairs) - len(both),
     )
 
 
@@ -318,13 +318,13 @@ def _explain(pooled: NDArray[Any], *, n_prompts: int, has_interval: bool) -> str
     if np.count_nonzero(pooled) == 1 and np.trace(pooled) > 0:
         return "only one label occurs, so agreement by chance is certain and kappa is undefined"
     if 1 in (labels_first, labels_second):
-        return "one of the readings knows only one label, so kappa is 0 whatever the other says"
+        return "one of the readings uses only one label, so kappa is 0 whatever the other says"
     if n_prompts == 1:
         return "all labels are on one prompt, so kappa has no interval"
     if has_interval:
         return None
     if np.count_nonzero(np.diag(pooled)) == np.count_nonzero(pooled):
-        return "all labels agree, so kappa has no interval: go by the interval of the agreement"
+        return "all labels agree, so kappa has no interval: use the interval of the agreement"
     return "too few resamples of the prompts determine kappa, so it has no interval"
 
 
@@ -380,28 +380,28 @@ def measure_panel(
         InputError: If a label is not in the order, or the resampling is impossible.
     """
     require_count("n_bootstraps", resampling.n)
-    given = [each for each in readings if len(each.labels) > 1]
-    labels = (label for each in given for label in each.labels.values() if label is not None)
+    compared = [row for row in readings if len(row.labels) > 1]
+    labels = (label for row in compared for label in row.labels.values() if label is not None)
     words = (word for label in labels for word in _words(label))
     unknown = next((word for word in words if word not in order), None)
     if unknown is not None:
         raise InputError(f"the label {unknown!r} is not in the order {list(order)!r}")
-    tables = _coincidences(given, order)
+    tables = _coincidences(compared, order)
 
     def measure(statistic: Callable[[NDArray[Any]], NDArray[np.float64]]) -> Estimate:
         value = float(statistic(tables.sum(axis=0)[None])[0]) if len(tables) else float("nan")
         if not np.isfinite(value):
-            return Estimate(None, n=len(given))
+            return Estimate(None, n=len(compared))
         low, high = _resample(tables, statistic, resampling) if len(tables) > 1 else (None, None)
-        return Estimate(value, low, high, len(given))
+        return Estimate(value, low, high, len(compared))
 
     return PanelAgreement(
-        n=len(given),
-        n_silent=sum(None in each.labels.values() for each in given),
+        n=len(compared),
+        n_silent=sum(None in row.labels.values() for row in compared),
         unanimous=measure_by_prompt(
             (
-                (each.prompt_id, len(said := {*each.labels.values()}) == 1 and said <= {*order})
-                for each in given
+                (row.prompt_id, len(answers := {*row.labels.values()}) == 1 and answers <= {*order})
+                for row in compared
             ),
             confidence=resampling.confidence,
         ),
@@ -452,11 +452,11 @@ def _ordinal_alphas(tables: NDArray[np.float64]) -> NDArray[np.float64]:
         return np.asarray(1 - (n - 1) * observed / by_chance, dtype=np.float64)
 
 
-def nothing_judged(asked: int, what: str) -> str:
-    """Return a message that nothing was judged, and what to do about it."""
-    if asked == 0:
-        return f"No {what} was asked, so nothing is known of this; ask some."
-    return (
-        f"Not one {what} of {asked} is judged, so nothing is known of this; "
-        "see what the replies say, and run again."
+def nothing_judged(n_asked: int, what: str) -> Estimate:
+    """Return a missing number because nothing was judged, and what to do about it."""
+    if n_asked == 0:
+        return Estimate(note=f"no {what} was asked, so this is unknown", remedy="ask some")
+    return Estimate(
+        note=f"not one {what} of {n_asked} is judged, so this is unknown",
+        remedy="see what the replies say, and run again",
     )

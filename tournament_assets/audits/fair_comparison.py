@@ -64,15 +64,15 @@ def _standing_for_all(
     deviation would look like missing pairs. A failed verdict keeps its share and counts as missing.
     """
     weights: defaultdict[tuple[str, str], float] = defaultdict(float)
-    for each in judgments:
-        weights[each.entrant_a, each.entrant_b] += each.weight
+    for judgment in judgments:
+        weights[judgment.entrant_a, judgment.entrant_b] += judgment.weight
     factors = {
         (a, b): len(prompts & answered[a] & answered[b]) / weight
         for (a, b), weight in weights.items()
     }
     return [
-        replace(each, weight=each.weight * factors[each.entrant_a, each.entrant_b])
-        for each in judgments
+        replace(judgment, weight=judgment.weight * factors[judgment.entrant_a, judgment.entrant_b])
+        for judgment in judgments
     ]
 
 
@@ -82,22 +82,22 @@ def _not_needed(
     answered: Mapping[str, AbstractSet[AnswerKey]],
 ) -> Counter[str]:
     """Count, by entrant, the pairs on these prompts that were not put to the judge."""
-    asked = {frozenset((each.entrant_a, each.entrant_b)) for each in judgments}
-    found: Counter[str] = Counter()
+    compared = {frozenset((judgment.entrant_a, judgment.entrant_b)) for judgment in judgments}
+    counts: Counter[str] = Counter()
     for a, b in combinations(answered, 2):
-        if frozenset((a, b)) not in asked:
-            found.update(dict.fromkeys((a, b), len(prompts & answered[a] & answered[b])))
-    return found
+        if frozenset((a, b)) not in compared:
+            counts.update(dict.fromkeys((a, b), len(prompts & answered[a] & answered[b])))
+    return counts
 
 
 def _points(judgments: Iterable[Judgment]) -> defaultdict[str, float]:
     """Return the pairs that each entrant won, with half of those without a winner."""
     # Halves are exact, so the order of the judgments leaves no trace in the sums.
     points: defaultdict[str, float] = defaultdict(float)
-    for each in judgments:
-        if each.share is not None:
-            points[each.entrant_a] += each.share * each.weight
-            points[each.entrant_b] += (1 - each.share) * each.weight
+    for judgment in judgments:
+        if judgment.share is not None:
+            points[judgment.entrant_a] += judgment.share * judgment.weight
+            points[judgment.entrant_b] += (1 - judgment.share) * judgment.weight
     return points
 
 
@@ -114,7 +114,7 @@ def common_support(
         entrants: The entrants that must have answered and met each other.
         answered: The prompts that each entrant answered.
     """
-    wanted = {frozenset(pair) for pair in combinations(entrants, 2)}
+    needed = {frozenset(pair) for pair in combinations(entrants, 2)}
     judged: defaultdict[AnswerKey, set[frozenset[str]]] = defaultdict(set)
     for judgment in judgments:
         if judgment.outcome is not Outcome.UNJUDGED:
@@ -123,7 +123,7 @@ def common_support(
         sorted(
             key
             for key, pairs in judged.items()
-            if wanted <= pairs and all(key in answered.get(each, ()) for each in entrants)
+            if needed <= pairs and all(key in answered.get(name, ()) for name in entrants)
         )
     )
 
@@ -143,19 +143,19 @@ def without_entrants(
     """
     problems = Problems()
     problems.extend(
-        f"{name!r} is to be excluded and is not an entrant; expected some of {', '.join(entrants)}"
+        f"{name!r} is not an entrant and cannot be excluded; expected some of {', '.join(entrants)}"
         for name in dict.fromkeys(excluded)
         if name not in entrants
     )
-    left = tuple(name for name in entrants if name not in excluded)
-    if len(left) < 2:
+    remaining = tuple(name for name in entrants if name not in excluded)
+    if len(remaining) < 2:
         problems.add(
-            f"{', '.join(left) or 'no entrant'} would be left; expected at least two entrants to "
-            "compare; exclude fewer"
+            f"{', '.join(remaining) or 'no entrant'} would remain; expected at least two entrants; "
+            "exclude fewer"
         )
     problems.raise_if_any()
-    kept = [each for each in judgments if each.entrant_a in left and each.entrant_b in left]
-    return kept, left
+    among = [pair for pair in judgments if {pair.entrant_a, pair.entrant_b} <= {*remaining}]
+    return among, remaining
 
 
 COMMON, ALL, PLANNED = "common", "all", "planned"
@@ -168,7 +168,7 @@ COMPARED = (WIN_SHARE, BRADLEY_TERRY, GAP)
 
 @dataclass(frozen=True, slots=True)
 class Families:
-    """Who is of a family with the judge.
+    """Who belongs to the judge's family.
 
     Attributes:
         judge_model: The judge, or several with commas between.
@@ -195,13 +195,10 @@ def fair_comparison_rows(
         judgments: Settled pairs of the dimension, unjudged ones among them.
         prompts: Every prompt that was planned for the dimension.
         answered: The prompts that each entrant answered.
-        ratings: Rows of table "ratings" by the same judgments; made anew if there are none.
+        ratings: Rows of table "ratings" by the same judgments; computed again if there are none.
 
     Returns:
         By stratum, the whole first, then by basis and method, then best first.
-
-    Raises:
-        RatingError: If a likelihood could not be maximised.
     """
     common = set(common_support(judgments, entrants=entrants, answered=answered))
     is_whole = all(each.weight == 1 for each in judgments)
@@ -216,11 +213,11 @@ def fair_comparison_rows(
     def ranked_on(planned: frozenset[AnswerKey]) -> list[RatingRow]:
         if is_whole and planned == everything and rated:
             return rated
-        own = [each for each in judgments if answer_key(each) in planned]
+        on_planned = [judgment for judgment in judgments if answer_key(judgment) in planned]
         if not is_whole and planned <= common:
             # Nothing is missing here, so verdicts need no reweighing.
-            own = [replace(each, weight=1.0) for each in own]
-        samples = code_samples(own, entrants=entrants)
+            on_planned = [replace(judgment, weight=1.0) for judgment in on_planned]
+        samples = code_samples(on_planned, entrants=entrants)
         evidence = Evidence(
             matches=samples.averaged_over_samples(),
             samples=samples,
@@ -257,8 +254,8 @@ def fair_comparison_rows(
                 stratum=stratum,
                 n=row.n if row.method == WIN_SHARE else counts[basis],
             )
-            for basis, own in by_basis.items()
-            for row in own
+            for basis, of_basis in by_basis.items()
+            for row in of_basis
         ]
     return rows
 
@@ -276,10 +273,10 @@ def _strata(prompts: Sequence[PromptRow]) -> list[tuple[str, set[AnswerKey]]]:
         "category": [(prompt.category, prompt) for prompt in prompts],
         "tag": [(tag, prompt) for prompt in prompts for tag in prompt.tags],
     }
-    found = [(WHOLE, whole)]
+    strata = [(WHOLE, whole)]
     for stratum_by, labelled in labels.items():
         for label in sorted({label for label, _ in labelled if label is not None}):
             members = {answer_key(prompt) for each, prompt in labelled if each == label}
             if members != whole:
-                found.append((f"{stratum_by}: {label}", members))
-    return found
+                strata.append((f"{stratum_by}: {label}", members))
+    return strata

@@ -1,10 +1,10 @@
 """The smallest set of prompts that the first place rests on.
 
-A result that a handful of prompts makes is fragile, however narrow its interval: Broderick,
+A result that hangs on a handful of prompts is fragile, however narrow its interval: Broderick,
 Giordano and Meager, "An automatic finite-sample robustness metric",
 https://arxiv.org/abs/2011.14999, drop the few observations that matter most. Two numbers say how
 few: a set that is enough, found by dropping prompts in the order of their influence and rating
-again, and a number of which no smaller set can be enough.
+again, and a bound below which no set can be enough.
 
 The bound follows from the likelihood equations. Everyone's wins equal what its rating expects. So
 if a rival is rated at least as high as the leader, then of each match that both have against the
@@ -58,15 +58,12 @@ def support_first_place(matches: Matches, leader: str) -> FirstPlaceSupport:
     Args:
         matches: Who beat whom on which prompt; a tie is half a win for each.
         leader: Who is in the first place.
-
-    Raises:
-        RatingError: If a likelihood could not be maximised.
     """
     search = _Search(matches.wins_by_prompt(), matches.entrants.index(leader))
     if not search.is_first(()):
         return NOT_FIRST
-    found, at_least = search.find()
-    return FirstPlaceSupport(tuple(matches.prompts[each] for each in sorted(found)), at_least)
+    dropped, at_least = search.find()
+    return FirstPlaceSupport(tuple(matches.prompts[index] for index in sorted(dropped)), at_least)
 
 
 class _Search:
@@ -78,9 +75,9 @@ class _Search:
 
     def is_first(self, dropped: Iterable[int]) -> bool:
         """Whether the leader is still rated above everybody else."""
-        left = self._total - self._by_prompt[list(dropped)].sum(axis=0)
-        # Differences of sums leave crumbs where no win is left.
-        return stands_alone(np.where(left > _ROUNDING, left, 0.0), self._leader)
+        rest = self._total - self._by_prompt[list(dropped)].sum(axis=0)
+        # Differences of sums leave rounding errors where no win remains.
+        return stands_alone(np.where(rest > _ROUNDING, rest, 0.0), self._leader)
 
     def find(self) -> tuple[tuple[int, ...], int]:
         """Return prompts that are enough, and how many it takes at least."""
@@ -102,7 +99,7 @@ class _Search:
         return (best if at_least == len(best) else self._without_spare(best)), at_least
 
     def _leads(self, rival: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Return the leader's points more than the rival's, and matches more, by prompt."""
+        """Return how many more points and matches the leader has than the rival, by prompt."""
         met = self._by_prompt + np.swapaxes(self._by_prompt, 1, 2)
         points = self._by_prompt.sum(axis=2)
         more = met[:, self._leader] - met[:, rival]
@@ -113,8 +110,8 @@ class _Search:
         """Return how many prompts it takes at least before the rival is rated as high."""
         lead, more = self._leads(rival)
         falling = np.sort(lead - more)[::-1]
-        left = falling.sum() - np.concatenate([[0.0], np.cumsum(falling)])
-        return int(np.argmax(left <= _ROUNDING))
+        rest = falling.sum() - np.concatenate([[0.0], np.cumsum(falling)])
+        return int(np.argmax(rest <= _ROUNDING))
 
     def _orders(self, rival: int) -> Iterable[NDArray[np.int64]]:
         """Yield orders in which to drop prompts: by points, and by influence on the gap."""
@@ -131,11 +128,11 @@ class _Search:
 
         A prompt moves the ratings by the inverse curvature times its wins less the expected ones.
         """
-        own = self._by_prompt[:, group][:, :, group]
-        strengths = log_strengths(own.sum(axis=0))
+        wins = self._by_prompt[:, group][:, :, group]
+        strengths = log_strengths(wins.sum(axis=0))
         share = (1 + np.tanh((strengths[:, None] - strengths) / 2)) / 2
-        met = own + np.swapaxes(own, 1, 2)
-        surplus = own.sum(axis=2) - (met * share).sum(axis=2)  # (n_prompts, n)
+        met = wins + np.swapaxes(wins, 1, 2)
+        surplus = wins.sum(axis=2) - (met * share).sum(axis=2)  # (n_prompts, n)
         curvature = met.sum(axis=0) * share * (1 - share)
         gap = (group == self._leader).astype(np.float64) - (group == rival)
         step = np.linalg.pinv(np.diag(curvature.sum(axis=1)) - curvature) @ gap
@@ -150,10 +147,10 @@ class _Search:
         return tuple(order[:enough].tolist())
 
     def _without_spare(self, prompts: tuple[int, ...]) -> tuple[int, ...]:
-        """Return a set that is enough without those of its members that it can spare."""
-        kept = [*prompts]
-        for each in prompts[::-1]:
-            fewer = [other for other in kept if other != each]
+        """Drop the prompts that a sufficient set can spare."""
+        needed = [*prompts]
+        for prompt in prompts[::-1]:
+            fewer = [other for other in needed if other != prompt]
             if not self.is_first(fewer):
-                kept = fewer
-        return tuple(kept)
+                needed = fewer
+        return tuple(needed)

@@ -33,7 +33,7 @@ from tournament_assets.audits.agreement import measure_by_prompt
 from tournament_assets.ratings.bradley_terry import PromptResamples, find_groups, log_strengths
 from tournament_assets.ratings.intervals import expanded_percentile_interval
 from tournament_assets.ratings.matches import Matches, require_count
-from tournament_assets.tournament.estimates import Estimate, Resampling
+from tournament_assets.tournament.estimates import CELLS_AT_ONCE, Estimate, Resampling
 from tournament_assets.tournament.verdicts import Judgment, Outcome, Verdict
 
 
@@ -57,11 +57,11 @@ class JudgedPair:
 
 def distinct_requests(pairs: Iterable[JudgedPair]) -> list[JudgedPair]:
     """Return the pairs put to the judge; of pairs that share both requests, only one."""
-    found: dict[frozenset[str], JudgedPair] = {}
+    by_requests: dict[frozenset[str], JudgedPair] = {}
     for pair in pairs:
         if pair.judgment.outcome is not Outcome.SAME_TEXT:
-            found.setdefault(frozenset(pair.requests), pair)
-    return [*found.values()]
+            by_requests.setdefault(frozenset(pair.requests), pair)
+    return [*by_requests.values()]
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,7 +165,7 @@ def measure_circles(matches: Matches, resampling: Resampling) -> Estimate:
     incidence[np.arange(first.size), second] = -1.0
     n_prompts = len(matches.prompts)
     if first.size <= np.linalg.matrix_rank(incidence):
-        return Estimate(None, n=n_prompts, note="no circle of entrants met one another")
+        return Estimate(None, n=n_prompts, note="no three entrants all met")
     # Half a win for each side keeps the odds finite.
     won, lost = wins[first, second] + 0.5, wins[second, first] + 0.5
     scale = np.sqrt(1 / (1 / won + 1 / lost))
@@ -182,16 +182,16 @@ def measure_circles(matches: Matches, resampling: Resampling) -> Estimate:
     noise = parts(drawn - drawn.mean(axis=0)).mean(axis=1, keepdims=True)
     value = float(_share(parts((np.log(won / lost) * scale)[None]) - noise)[0])
     if np.isnan(value):
-        return Estimate(None, n=n_prompts, note="no more tells the entrants apart than noise would")
+        return Estimate(None, n=n_prompts, note="nothing but noise tells the entrants apart")
     # A resample has the noise of the prompts and that of drawing them again.
     shares = _share(parts(drawn) - 2 * noise)
-    found = expanded_percentile_interval(
-        # One in which there is nothing but noise says nothing of the share.
+    interval = expanded_percentile_interval(
+        # A resample of nothing but noise says nothing about the share.
         np.stack([np.nan_to_num(shares, nan=0.0), np.nan_to_num(shares, nan=1.0)], axis=1),
         confidence=resampling.confidence,
         n_units=n_prompts,
     )
-    low, high = float(found.low[0]), float(found.high[1])
+    low, high = float(interval.low[0]), float(interval.high[1])
     if not np.isfinite(low + high):
         return Estimate(value, n=n_prompts)
     return Estimate(value, min(low, value), max(high, value), n_prompts)
@@ -201,14 +201,13 @@ def _share(parts: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return circles over all of both, shape (n,), within 0 and 1; NaN where there is neither."""
     circles, rest = np.maximum(parts[0], 0.0), np.maximum(parts[1] - parts[0], 0.0)
     whole = circles + rest
-    found = np.divide(circles, whole, out=np.full_like(whole, np.nan), where=whole > 0)
-    return np.asarray(found, dtype=np.float64)
+    shares = np.divide(circles, whole, out=np.full_like(whole, np.nan), where=whole > 0)
+    return np.asarray(shares, dtype=np.float64)
 
 
 _WORK = 3e9
 """Limit on multiplications over all simulations; about two seconds."""
 _FEWEST = 99
-_CHUNK = 4_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -276,7 +275,7 @@ def measure_transitivity(
     within, majority = observed.count((won.first == low)[None])
     generator = np.random.default_rng(seed)
     simulated: list[tuple[NDArray[np.int64], NDArray[np.int64]]] = []
-    step = max(1, _CHUNK // max(1, n_prompts * n * n))
+    step = max(1, CELLS_AT_ONCE // max(1, n_prompts * n * n))
     for start in range(0, n_simulations, step):
         size = min(step, n_simulations - start)
         simulated.append(observed.count(generator.random((size, chance.size)) < chance))
@@ -380,9 +379,9 @@ def _chances(won: Matches) -> NDArray[np.float64]:
 def _name_cycles(
     beats: NDArray[np.bool_], entrants: Sequence[str]
 ) -> tuple[tuple[str, str, str], ...]:
-    found = []
+    cycles = []
     for a, b, c in combinations(range(len(entrants)), 3):
         for x, y, z in ((a, b, c), (a, c, b)):
             if beats[x, y] and beats[y, z] and beats[z, x]:
-                found.append((entrants[x], entrants[y], entrants[z]))
-    return tuple(sorted(found))
+                cycles.append((entrants[x], entrants[y], entrants[z]))
+    return tuple(sorted(cycles))

@@ -54,15 +54,15 @@ class SettledControl:
     baseline: Outcome | None = None
 
     @property
-    def wanted(self) -> Outcome | None:
+    def right_outcome(self) -> Outcome | None:
         """The outcome expected of a reliable judge; None where the baseline is not judged."""
-        wanted = self.baseline if self.expected is None else self.expected
-        return None if wanted is Outcome.UNJUDGED else wanted
+        outcome = self.baseline if self.expected is None else self.expected
+        return None if outcome is Outcome.UNJUDGED else outcome
 
     @property
     def is_judged(self) -> bool:
         """Whether both its outcome and its baseline's are known."""
-        return self.wanted is not None and self.outcome is not Outcome.UNJUDGED
+        return self.right_outcome is not None and self.outcome is not Outcome.UNJUDGED
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,18 +71,18 @@ class ControlResult:
 
     Attributes:
         kind: What was planted.
-        asked: Controls of the kind.
+        n_asked: Controls of the kind.
         right: Those with the right outcome, of all judged ones.
     """
 
     kind: ControlKind
-    asked: int
+    n_asked: int
     right: Estimate
 
     @property
     def unjudged(self) -> int:
         """Number of controls excluded from the rate."""
-        return self.asked - self.right.n
+        return self.n_asked - self.right.n
 
 
 def measure_controls(
@@ -97,14 +97,14 @@ def measure_controls(
     for control in controls:
         by_kind[control.kind].append(control)
     results: list[ControlResult] = []
-    for kind, asked in by_kind.items():
-        judged = [control for control in asked if control.is_judged]
+    for kind, of_kind in by_kind.items():
+        judged = [control for control in of_kind if control.is_judged]
         right = measure_proportion(
-            sum(control.outcome is control.wanted for control in judged),
+            sum(control.outcome is control.right_outcome for control in judged),
             len(judged),
             confidence=confidence,
         )
-        results.append(ControlResult(kind, len(asked), right))
+        results.append(ControlResult(kind, len(of_kind), right))
     return results
 
 
@@ -115,14 +115,14 @@ class InjectionEffect:
     A win ranks above a tie or an inconsistent pair, and these above a loss.
 
     Attributes:
-        asked: Injection controls.
+        n_asked: Injection controls.
         towards: Pairs that moved towards the response, of those it had not won already.
         away: Pairs that moved away from it, of those it had not lost already.
         silenced: Pairs left without a verdict by the text alone: the replies arrived, and the pair
             without the text is judged.
     """
 
-    asked: int
+    n_asked: int
     towards: Estimate
     away: Estimate
     silenced: int
@@ -136,11 +136,11 @@ def measure_injection(
     Raises:
         InputError: If `confidence` is not between 0 and 1.
     """
-    asked = [control for control in controls if control.kind is ControlKind.INJECTION]
+    injections = [control for control in controls if control.kind is ControlKind.INJECTION]
     moves = [
-        (_STANDING[control.wanted], _STANDING[control.outcome])
-        for control in asked
-        if control.wanted is not None and control.outcome is not Outcome.UNJUDGED
+        (_STANDING[control.right_outcome], _STANDING[control.outcome])
+        for control in injections
+        if control.right_outcome is not None and control.outcome is not Outcome.UNJUDGED
     ]
     towards = measure_proportion(
         sum(after > before for before, after in moves),
@@ -153,12 +153,12 @@ def measure_injection(
         confidence=confidence,
     )
     silenced = sum(
-        control.wanted is not None
+        control.right_outcome is not None
         and control.outcome is Outcome.UNJUDGED
         and Verdict.PENDING not in control.verdicts
-        for control in asked
+        for control in injections
     )
-    return InjectionEffect(len(asked), towards, away, silenced)
+    return InjectionEffect(len(injections), towards, away, silenced)
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,14 +182,14 @@ class RepeatResult:
     """How far a judge repeats its verdicts.
 
     Attributes:
-        asked: Number of pairs to be judged again, whether or not they were.
+        n_asked: Number of pairs to be judged again, whether or not they were.
         agreement: Between the two times; inconsistent counts as an outcome like any other.
         flips: Pairs settled differently from the tournament, of those judged both times.
         reversed: Pairs whose winner became the loser, of those with a winner in the tournament.
         flips_since: Pairs settled differently from the occasion before.
     """
 
-    asked: int
+    n_asked: int
     agreement: Agreement
     flips: Estimate
     reversed: Estimate
@@ -229,12 +229,12 @@ def measure_repeats(
         if pair.earlier is not None and Outcome.UNJUDGED not in (pair.earlier, pair.again)
     ]
 
-    def share(found: Iterable[bool]) -> Estimate:
-        known = [*found]
-        return measure_proportion(sum(known), len(known), confidence=resampling.confidence)
+    def share(outcomes: Iterable[bool]) -> Estimate:
+        flags = [*outcomes]
+        return measure_proportion(sum(flags), len(flags), confidence=resampling.confidence)
 
     return RepeatResult(
-        asked=len(pairs),
+        n_asked=len(pairs),
         agreement=measure_agreement(labels, resampling),
         flips=share(pair.first is not pair.again for pair in both),
         reversed=share(pair.again.is_decisive and pair.first is not pair.again for pair in wins),
@@ -251,18 +251,18 @@ def explain_repeats(
 ) -> str:
     """Describe what was found, what was expected and what to do."""
     if not result.flips.n:
-        return nothing_judged(result.asked, "anchor pair")
+        return f"{nothing_judged(result.n_asked, 'anchor pair').why}."
     expected = f"the threshold of {format_share(max_rate)} (checks.max_drift_rate)"
     flipped = format_proportion(result.flips, "anchor pairs", confidence=confidence)
     has_drifted = result.has_drifted(max_rate)
     parts = [
-        f"the judge settles {flipped} otherwise than in the tournament, {result.reversed.count} of "
+        f"the judge settles {flipped} differently from the tournament, {result.reversed.count} of "
         f"them the other way round; {format_kappa(result.agreement.kappa, confidence=confidence)}",
         f"the whole interval lies above {expected}: the judge has drifted"
         if has_drifted
         else f"the interval does not lie above {expected}, so no drift is shown",
     ]
-    if unjudged := result.asked - result.flips.n:
+    if unjudged := result.n_asked - result.flips.n:
         parts.append(f"not judged this time, and counted as neither: {unjudged}")
     if earlier_occasion is not None:
         since = format_proportion(result.flips_since, "anchor pairs", confidence=confidence)

@@ -104,18 +104,18 @@ def measure_coverage(
     pairs = list(pairs)
     spoiled = {
         (entrant, answer_key(response))
-        for entrant, given in responses.items()
-        for response in given
+        for entrant, answers in responses.items()
+        for response in answers
         if _is_empty(response) or _is_cut_off(response)
     }
     unanswered = prompts_unanswered * (len(entrants) - 1)
     coverage: list[CoverageRow] = []
     for entrant in entrants:
-        given = responses.get(entrant, ())
-        own = [pair for pair in pairs if entrant in (pair.entrant_a, pair.entrant_b)]
-        planned = len(own) + unanswered
-        settled = [pair for pair in own if pair.share is not None]
-        judged = [pair for pair in own if pair.is_judged]
+        answers = responses.get(entrant, ())
+        of_entrant = [pair for pair in pairs if entrant in (pair.entrant_a, pair.entrant_b)]
+        planned = len(of_entrant) + unanswered
+        settled = [pair for pair in of_entrant if pair.share is not None]
+        judged = [pair for pair in of_entrant if pair.is_judged]
         clean = [
             pair
             for pair in settled
@@ -125,18 +125,21 @@ def measure_coverage(
         ]
         points = _sum_points(settled, entrant)
         replies = [
-            reply for pair in own if pair.outcome is not Outcome.SAME_TEXT for reply in pair.replies
+            reply
+            for pair in of_entrant
+            if pair.outcome is not Outcome.SAME_TEXT
+            for reply in pair.replies
         ]
-        said = Counter(reply.verdict for reply in replies)
+        verdicts = Counter(reply.verdict for reply in replies)
         coverage.append(
             CoverageRow(
                 dimension=dimension,
                 entrant_id=entrant,
                 prompts_selected=prompts_selected,
-                responses=len(given),
-                empty_responses=sum(map(_is_empty, given)),
-                truncated_responses=sum(map(_is_cut_off, given)),
-                thoughts_cut=sum(_is_empty(each) and _is_cut_off(each) for each in given),
+                responses=len(answers),
+                empty_responses=sum(map(_is_empty, answers)),
+                truncated_responses=sum(map(_is_cut_off, answers)),
+                thoughts_cut=sum(_is_empty(answer) and _is_cut_off(answer) for answer in answers),
                 pairs_planned=planned,
                 pairs_unanswered=unanswered,
                 pairs_same_text=len(settled) - len(judged),
@@ -146,12 +149,12 @@ def measure_coverage(
                 coverage=_ratio(len(settled), planned),
                 score_present=_ratio(points, _weigh(settled)),
                 score_clean=_ratio(_sum_points(clean, entrant), _weigh(clean)),
-                score_normalised=_ratio(points, _weigh(own) + unanswered),
+                score_normalised=_ratio(points, _weigh(of_entrant) + unanswered),
                 replies_asked=len(replies),
-                replies_refused=said[Verdict.REFUSED],
-                replies_unreadable=said[Verdict.UNREADABLE],
-                replies_permanent=said[Verdict.PERMANENT],
-                replies_pending=said[Verdict.PENDING],
+                replies_refused=verdicts[Verdict.REFUSED],
+                replies_unreadable=verdicts[Verdict.UNREADABLE],
+                replies_permanent=verdicts[Verdict.PERMANENT],
+                replies_pending=verdicts[Verdict.PENDING],
                 infra_remaining=sum(reply.failure in INFRASTRUCTURE for reply in replies),
                 infra_rejudged=sum(reply.was_rejudged for reply in replies),
             )
@@ -164,7 +167,7 @@ def _sum_points(pairs: Iterable[PairReading], entrant: str) -> float:
 
 
 def _weigh(pairs: Iterable[PairReading]) -> float:
-    """Return how many pairs some stand for: where judging stopped early, more than they are."""
+    """Return how many pairs some stand for: more than their number where judging stopped early."""
     return sum(pair.weight for pair in pairs)
 
 
@@ -413,9 +416,9 @@ def broken_entrants(rows: Rows, *, above: float = 1.0) -> dict[str, str]:
 
     Args:
         rows: Rows of table "audit".
-        above: Whoever misses a larger share of answers than this is among them, too.
+        above: Entrants that miss a larger share of answers count as broken, too.
     """
-    said: dict[str, tuple[float, str]] = {}
+    broken: dict[str, tuple[float, str]] = {}
     for row in rows:
         missing = row.prompts_selected - row.responses + row.empty_responses
         share = _ratio(missing, row.prompts_selected) or 0.0
@@ -433,8 +436,8 @@ def broken_entrants(rows: Rows, *, above: float = 1.0) -> dict[str, str]:
                 else []
             ),
         ]
-        said[row.entrant_id] = share, " and ".join(words)
-    worst_first = sorted(said.items(), key=lambda each: -each[1][0])
+        broken[row.entrant_id] = share, " and ".join(words)
+    worst_first = sorted(broken.items(), key=lambda entry: -entry[1][0])
     return {name: words for name, (_, words) in worst_first}
 
 
@@ -450,15 +453,15 @@ def find_outages(rows: Rows, checks: CheckThresholds) -> tuple[Outage, ...]:
         miss more verdicts than others, by dimension. Empty if there are none.
     """
     check = check_missingness(rows, max_spread=checks.max_missing_spread)
-    found = _answer_outages(rows, check)
+    outages = _answer_outages(rows, check)
     audited = by_dimension(rows)
     for dimension, members in audited.items():
         outage = _judge_outage(dimension, members, checks.max_unjudged_rate)
         if outage is not None:
-            found.append(outage)
+            outages.append(outage)
     for dimension, evenness in check.verdicts.items():
         if not evenness.is_even:
-            found.append(
+            outages.append(
                 Outage(
                     "verdicts",
                     dimension,
@@ -468,7 +471,7 @@ def find_outages(rows: Rows, checks: CheckThresholds) -> tuple[Outage, ...]:
                     f"verdicts unevenly missing on {dimension}",
                 )
             )
-    return tuple(found)
+    return tuple(outages)
 
 
 def _answer_outages(rows: Rows, check: MissingnessCheck) -> list[Outage]:
@@ -483,14 +486,14 @@ def _answer_outages(rows: Rows, check: MissingnessCheck) -> list[Outage]:
         "as it is. Look at the entrant before its rating."
     )
     uneven = "" if is_even else f"Unevenly missing, {_uneven_answers(check.answers)}. "
-    found = []
+    outages = []
     for words, names in by_words.items():
         short = f"{join_names(names)} {'each ' if len(names) > 1 else ''}{words}"
-        found.append(Outage("answers", None, tuple(names), f"{short}. {uneven}".rstrip(), short))
+        outages.append(Outage("answers", None, tuple(names), f"{short}. {uneven}".rstrip(), short))
         uneven = ""
     return [
-        *found[:-1],
-        *(replace(each, sentence=f"{each.sentence} {advice}") for each in found[-1:]),
+        *outages[:-1],
+        *(replace(outage, sentence=f"{outage.sentence} {advice}") for outage in outages[-1:]),
     ]
 
 
@@ -519,20 +522,20 @@ def copy_sentences(rows: Rows) -> list[str]:
     Args:
         rows: Rows of table "audit".
     """
-    found = []
+    copied = []
     for dimension, members in by_dimension(rows).items():
         same_text = sum(row.pairs_same_text for row in members) // 2
         pairs = same_text + sum(row.pairs_asked for row in members) // 2
         if mostly_same_text(same_text, pairs):
-            found.append((dimension, same_text, pairs))
-    if not found:
+            copied.append((dimension, same_text, pairs))
+    if not copied:
         return []
-    (dimension, same_text, pairs), *others = found
+    (dimension, same_text, pairs), *others = copied
     further = "".join(
         f", on {name} {copies} of {n_pairs} ({format_share(copies / n_pairs)})"
         for name, copies, n_pairs in others
     )
-    n_asked = sum(total - copies for _, copies, total in found)
+    n_asked = sum(total - copies for _, copies, total in copied)
     in_all = " in all" if others else ""
     return [
         f"On {dimension}, {same_text} of {pairs} pairs ({format_share(same_text / pairs)}) have "
@@ -565,7 +568,7 @@ def _judge_outage(dimension: str, rows: Rows, max_unjudged_rate: float) -> Outag
     if missing <= max_unjudged_rate * put:
         return None
     share, limit = format_share(missing / put), f"limit {format_share(max_unjudged_rate)}"
-    # Every presentation shows two entrants, so it stands in two rows.
+    # Every presentation shows two entrants, so it is in two rows.
     reasons = ", ".join(
         f"{sum(getattr(row, name) for row in rows) // 2} {word}"
         for name, word in MISSING_REPLIES.items()

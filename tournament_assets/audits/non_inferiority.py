@@ -173,18 +173,18 @@ def prompt_scores(judgments: Iterable[Judgment], *, candidate: str) -> dict[str,
         InputError: If a prompt was settled twice, or is not judged.
     """
     scores: dict[AnswerKey, float] = {}
-    for each in judgments:
-        key = answer_key(each)
-        if key in scores or each.share is None:
+    for judgment in judgments:
+        key = answer_key(judgment)
+        if key in scores or judgment.share is None:
             raise InputError(
-                f"prompt {each.prompt_id!r} is {each.outcome.value!r} or stands twice; expected "
-                "each prompt of the two entrants once, and settled"
+                f"prompt {judgment.prompt_id!r} is {judgment.outcome.value!r} or appears twice; "
+                "expected each prompt of the two entrants once, and settled"
             )
-        scores[key] = each.share if each.entrant_a == candidate else 1 - each.share
+        scores[key] = judgment.share if judgment.entrant_a == candidate else 1 - judgment.share
     by_prompt: dict[str, list[float]] = {}
     for (prompt_id, _), score in scores.items():
         by_prompt.setdefault(prompt_id, []).append(score)
-    return {prompt_id: fmean(own) for prompt_id, own in by_prompt.items()}
+    return {prompt_id: fmean(values) for prompt_id, values in by_prompt.items()}
 
 
 @dataclass(frozen=True, slots=True)

@@ -72,7 +72,7 @@ def find_stratum_failures(
     ]
     failures: list[StratumFailure] = []
     for entrant in entrants:
-        own = [
+        within = [
             StratumFailure(entrant, stratum, fmean(inside), fmean(outside), len(inside))
             for name, stratum in tested
             if name == entrant
@@ -80,8 +80,8 @@ def find_stratum_failures(
             if fmean(inside) < 0.5 <= fmean(outside)
             and _are_apart(inside, outside, confidence=1 - CHANCE / len(tested))
         ]
-        if len(own) == 1:
-            failures += own
+        if len(within) == 1:
+            failures += within
     return failures
 
 
@@ -93,8 +93,8 @@ def _scores_by_stratum(
         for entrant in (pair.entrant_a, pair.entrant_b):
             worth = pair.points(entrant)
             if worth is not None:
-                own = points.setdefault((entrant, pair.stratum, pair.prompt_id), [])
-                own.append((worth, pair.weight))
+                entries = points.setdefault((entrant, pair.stratum, pair.prompt_id), [])
+                entries.append((worth, pair.weight))
     scores: dict[str, dict[str, list[float]]] = {entrant: {} for entrant in entrants}
     for (entrant, stratum, _), worths in points.items():
         scores[entrant].setdefault(stratum, []).append(fmean(*zip(*worths, strict=True)))
@@ -102,7 +102,7 @@ def _scores_by_stratum(
 
 
 def _others(scores: dict[str, list[float]], stratum: str) -> list[float]:
-    return [score for name, own in scores.items() if name != stratum for score in own]
+    return [score for name, values in scores.items() if name != stratum for score in values]
 
 
 def _are_apart(first: Sequence[float], second: Sequence[float], *, confidence: float) -> bool:
@@ -131,15 +131,12 @@ def audit_prompts(
 
     Returns:
         Findings before measurements, by kind, worst first, then by prompt.
-
-    Raises:
-        RatingError: If a likelihood could not be maximised.
     """
     pairs = list(pairs)
     by_prompt: dict[str, list[PairReading]] = {}
     for pair in pairs:
         by_prompt.setdefault(pair.prompt_id, []).append(pair)
-    found = [
+    findings = [
         *_judge_failures(by_prompt, dimension),
         *(
             finding
@@ -158,7 +155,7 @@ def audit_prompts(
     ]
     kinds = [kind.value for kind in FindingKind]
     return sorted(
-        found,
+        findings,
         key=lambda each: (
             not each.is_finding,
             kinds.index(each.kind),
@@ -181,7 +178,7 @@ def _badness(finding: PromptFindingRow) -> float:
 def _judge_failures(
     by_prompt: dict[str, list[PairReading]], dimension: str
 ) -> Iterator[PromptFindingRow]:
-    shown = {
+    n_replies = {
         prompt_id: sum(
             len(pair.replies) for pair in members if pair.outcome is not Outcome.SAME_TEXT
         )
@@ -196,13 +193,13 @@ def _judge_failures(
         )
         for prompt_id, members in by_prompt.items()
     }
-    total, drawn = sum(shown.values()), sum(count.total() for count in missing.values())
+    total, drawn = sum(n_replies.values()), sum(count.total() for count in missing.values())
     for prompt_id, members in by_prompt.items():
         count = missing[prompt_id].total()
         if count < _FEWEST_PAIRS:
             continue
         chance = len(by_prompt) * tail_probability(
-            count, total=total, marked=shown[prompt_id], drawn=drawn
+            count, total=total, marked=n_replies[prompt_id], drawn=drawn
         )
         if chance > CHANCE:
             continue
@@ -215,13 +212,13 @@ def _judge_failures(
             prompt_id=prompt_id,
             stratum=members[0].stratum,
             entrants=(),
-            value=count / shown[prompt_id],
+            value=count / n_replies[prompt_id],
             count=count,
-            total=shown[prompt_id],
+            total=n_replies[prompt_id],
             sentence=(
-                f"{count} of the {shown[prompt_id]} replies on {prompt_id} are missing ({reasons}; "
-                f"{infra} for reasons of infrastructure), against {drawn - count} of "
-                f"{total - shown[prompt_id]} on all other prompts."
+                f"{count} of the {n_replies[prompt_id]} replies on {prompt_id} are missing "
+                f"({reasons}; {infra} for reasons of infrastructure), against {drawn - count} of "
+                f"{total - n_replies[prompt_id]} on all other prompts."
             ),
         )
 
@@ -311,12 +308,12 @@ def _deciding(
     by_prompt: dict[str, list[PairReading]],
 ) -> Iterator[PromptFindingRow]:
     influences = leave_one_prompt_out(code_judgments(pairs, entrants=entrants))
-    moves = [abs(each.move) for each in influences if each.move is not None]
+    moves = [abs(influence.move) for influence in influences if influence.move is not None]
     largest = max(moves, default=0.0)
-    for each in influences:
-        members = by_prompt[each.prompt_id]
+    for influence in influences:
+        members = by_prompt[influence.prompt_id]
         yield from describe_influence(
-            each,
+            influence,
             dimension=dimension,
             stratum=members[0].stratum,
             judged=sum(pair.is_judged for pair in members),

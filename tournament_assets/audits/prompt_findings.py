@@ -90,9 +90,6 @@ def leave_one_prompt_out(matches: Matches) -> list[PromptInfluence]:
 
     Args:
         matches: Who beat whom on which prompt; a tie is half a win for each.
-
-    Raises:
-        RatingError: If a likelihood could not be maximised.
     """
     rated = find_standing(matches.wins).rated if matches.prompts else np.zeros(0, dtype=np.bool_)
     if rated.sum() < 2:
@@ -392,8 +389,8 @@ def describe_influence(
             is_finding=True,
             entrants=(),
             sentence=(
-                f"Without {prompt_id} the wins no longer connect all rated entrants, so that "
-                "somebody has no rating: it hangs on this prompt."
+                f"Without {prompt_id} the wins no longer connect all rated entrants, so an "
+                "entrant has no rating without this prompt."
             ),
         )
         return

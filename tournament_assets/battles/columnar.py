@@ -10,7 +10,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
 
 import numpy as np
 import pandas as pd
@@ -78,9 +78,6 @@ def read_columns(
 
     Returns:
         The battles, and how many rows were left out, by the reason.
-
-    Raises:
-        InputError: With the first problems of the rows and the number of the others.
     """
     parts = _parquet_parts if sample.kind == "parquet" else _json_parts
     try:
@@ -106,20 +103,20 @@ def read_frame(frame: pd.DataFrame, columns: Columns) -> tuple[pa.Table, dict[st
         InputError: If a column stands there twice; with the first problems of the rows and the
             number of the others.
     """
-    wanted = frame[[name for name in frame.columns if name in set(columns.wanted)]]
-    if repeated := sorted(set(wanted.columns[wanted.columns.duplicated()])):
+    battles = frame[[name for name in frame.columns if name in set(columns.wanted)]]
+    if repeated := sorted(set(battles.columns[battles.columns.duplicated()])):
         raise InputError(
             f"the frame has the column {name!r} more than once; expected it once; rename or drop "
             "the others"
             for name in repeated
         )
     # Without a value somewhere, whole numbers come as floats.
-    whole = [name for name in ("question_id", "sample", "turn") if name in wanted.columns]
-    wanted = wanted.assign(**{name: wanted[name].convert_dtypes() for name in whole})
+    whole = [name for name in ("question_id", "sample", "turn") if name in battles.columns]
+    battles = battles.assign(**{name: battles[name].convert_dtypes() for name in whole})
     try:
-        return _encode_parts([pa.Table.from_pandas(wanted, preserve_index=False)], columns)
+        return _encode_parts([pa.Table.from_pandas(battles, preserve_index=False)], columns)
     except (_DoubtfulError, pa.ArrowException):
-        present = wanted.astype(object).where(wanted.notna(), None)
+        present = battles.astype(object).where(battles.notna(), None)
         rows = zip(
             (f"row {label!r}" for label in present.index.tolist()),
             present.to_dict("records"),
@@ -221,17 +218,17 @@ def _typed(column: pa.ChunkedArray, field: pa.Field) -> pa.Array:
     if isinstance(array, pa.ChunkedArray):
         array = pa.concat_arrays(array.chunks) if array.num_chunks else column.type.empty()
     array.validate(full=True)  # Arrow reads bytes that are no UTF-8 as if they were
-    plain, found = plain_type(field.type), plain_type(array.type)
-    if pa.types.is_null(found):
+    plain, kind = plain_type(field.type), plain_type(array.type)
+    if pa.types.is_null(kind):
         return pa.nulls(len(array), field.type)
     kinds = {
-        "question_id": _is_text(found) or pa.types.is_integer(found),
-        "sample": pa.types.is_integer(found),
-        "turn": pa.types.is_integer(found),
-        "inconsistent": pa.types.is_boolean(found),
+        "question_id": _is_text(kind) or pa.types.is_integer(kind),
+        "sample": pa.types.is_integer(kind),
+        "turn": pa.types.is_integer(kind),
+        "inconsistent": pa.types.is_boolean(kind),
     }
-    is_number = pa.types.is_integer(found) or pa.types.is_floating(found)
-    if not kinds.get(field.name, _is_text(found) if _is_text(plain) else is_number):
+    is_number = pa.types.is_integer(kind) or pa.types.is_floating(kind)
+    if not kinds.get(field.name, _is_text(kind) if _is_text(plain) else is_number):
         raise _DoubtfulError
     if _is_name(field.name):
         encoded = array if pa.types.is_dictionary(array.type) else array.dictionary_encode()
@@ -292,11 +289,11 @@ def _doubt(battles: pa.Table) -> None:
     ]
     if pref.null_count < len(pref):
         has_pref = pref.is_valid().to_numpy()
-        known, of_winner = pref.to_numpy()[has_pref], outcome[has_pref]
+        preference, of_winner = pref.to_numpy()[has_pref], outcome[has_pref]
         doubts += [
-            not ((known >= 0.0) & (known <= 1.0)).all(),
-            ((of_winner == 1) & (known > 0.5)).any(),
-            ((of_winner == 2) & (known < 0.5)).any(),
+            not ((preference >= 0.0) & (preference <= 1.0)).all(),
+            ((of_winner == 1) & (preference > 0.5)).any(),
+            ((of_winner == 2) & (preference < 0.5)).any(),
         ]
     if any(doubts):
         raise _DoubtfulError
@@ -326,9 +323,6 @@ def write_columns(
         path: A name that ends in .parquet or .jsonl.
         names: What the file calls each field that it keeps.
         settings: Kept in the file.
-
-    Raises:
-        InputError: If the file is there already, or its name ends in something else.
     """
     writers = {".parquet": write_parquet, ".jsonl": write_lines}
     writer = writers.get(path.suffix.lower())
@@ -348,9 +342,9 @@ def write_parquet(
     import pyarrow.parquet as pq
 
     metadata = {SETTINGS_KEY: json.dumps(settings.to_dict())} if settings else None
-    kept = table.select(list(names)).rename_columns(list(names.values()))
+    columns = table.select(list(names)).rename_columns(list(names.values()))
     pq.write_table(
-        kept.replace_schema_metadata(metadata),
+        columns.replace_schema_metadata(metadata),
         file,
         compression="zstd",
         row_group_size=_ROWS_PER_GROUP,
@@ -365,45 +359,17 @@ def write_lines(
     Whoever ignores unknown keys reads such a file as any other. Without a battle there is no line
     to keep the settings in.
     """
-    is_first = True
+    encode = json.JSONEncoder(ensure_ascii=False, allow_nan=False).encode
+    more = {} if settings is None else {SETTINGS_KEY: settings.to_dict()}
     for batch in table.select(list(names)).to_batches(max_chunksize=_WRITTEN_AT_ONCE):
-        if not batch.num_rows:
-            continue
-        lines = _lines(batch, names)
-        if is_first and settings is not None:
-            more = json.dumps({SETTINGS_KEY: settings.to_dict()}, ensure_ascii=False)
-            lines[0] = f"{lines[0][:-1]}, {more[1:]}"
-        is_first = False
-        file.write("\n".join([*lines, ""]).encode())
-
-
-def _lines(batch: pa.RecordBatch, names: Mapping[str, str]) -> list[str]:
-    pieces = [pa.scalar("{")]
-    for number, (field, name) in enumerate(names.items()):
-        comma = ", " if number else ""
-        pieces.append(_pieces(batch.column(field), field, f"{comma}{json.dumps(name)}: "))
-    lines: list[str] = pc.binary_join_element_wise(*pieces, pa.scalar("}"), "").to_pylist()
-    return lines
-
-
-def _pieces(column: pa.Array, field: str, key: str) -> pa.Array:
-    """Write a column's values as JSON, each different value once."""
-    encoded = column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
-    values = encoded.dictionary.to_pylist()
-    is_rare = field in RARE_FIELDS
-    texts = ["" if is_rare and _is_default(v, field) else key + text for v, text in _dump(values)]
-    absent = "" if is_rare else f"{key}null"
-    codes = encoded.indices.fill_null(len(values))
-    return pa.array([*texts, absent], pa.string()).take(codes)
-
-
-def _dump(values: list[Any]) -> Iterator[tuple[Any, str]]:
-    dump = json.JSONEncoder(ensure_ascii=False, allow_nan=False).encode
-    return ((value, dump(value)) for value in values)
-
-
-def _is_default(value: object, field: str) -> bool:
-    return value == DEFAULTS.get(field)
+        for battle in batch.to_pylist():
+            record = {
+                names[field]: value
+                for field, value in battle.items()
+                if field not in RARE_FIELDS or value not in (None, DEFAULTS.get(field))
+            }
+            file.write(f"{encode({**record, **more})}\n".encode())
+            more = {}
 
 
 ALL_FIELDS: Mapping[str, str] = {name: name for name in BATTLE_SCHEMA.names}

@@ -103,8 +103,8 @@ def different_names(table: pa.Table, name: str) -> list[str]:
 
     A dictionary may hold names that no battle has, after a table was filtered.
     """
-    found: list[str | None] = pc.unique(table.column(name).cast(pa.string())).to_pylist()
-    return [each for each in found if each is not None]
+    values: list[str | None] = pc.unique(table.column(name).cast(pa.string())).to_pylist()
+    return [each for each in values if each is not None]
 
 
 def name_codes(table: pa.Table, name: str, index_of: Mapping[str, int]) -> NDArray[np.int64]:
@@ -196,14 +196,11 @@ def code_battles(
         entrants: Everyone who may appear, in the order of the tables; all of the battles, sorted,
             if empty.
         preferences: What a preference that is finer than the winner does.
-
-    Raises:
-        InputError: With every model that is not among the entrants.
     """
-    found = {*different_names(table, "model_a"), *different_names(table, "model_b")}
-    names = tuple(entrants) or tuple(sorted(found))
-    known = set(names)
-    if unknown := sorted(found - known):
+    models = {*different_names(table, "model_a"), *different_names(table, "model_b")}
+    names = tuple(entrants) or tuple(sorted(models))
+    allowed = set(names)
+    if unknown := sorted(models - allowed):
         raise InputError(
             f"a battle names {name!r}; expected one of the entrants {', '.join(names)}"
             for name in unknown

@@ -1,7 +1,6 @@
 """Files of battles: how a format is declared, and one reader for all formats of rows.
 
-New ones are written whole or not at all. Beside them is `elo_ratings.json`, a leaderboard with the
-keys that JudgeArena's has and no other; a run of several dimensions has one for each.
+New ones are written whole or not at all.
 
 A format of one row, or a few, a battle is a declaration: which columns tell its files, and how a
 row becomes battles. Here are what all do alike: the kinds of files, who decided, what names the
@@ -107,19 +106,6 @@ class BattleFile:
     table: pa.Table
     left_out: Mapping[str, int]
     settings: RatingSettings | None = None
-
-
-def encode_elo_reports(reports: Mapping[str, JsonObject]) -> dict[str, bytes]:
-    """Write what `elo_report` says of each dimension as JSON files, by name.
-
-    The first is `elo_ratings.json`, where other tools look for it; its arena names the dimension.
-    """
-    files = {}
-    for number, (dimension, report) in enumerate(reports.items()):
-        name = f"elo_ratings_{dimension}.json" if number else "elo_ratings.json"
-        text = json.dumps(report, indent=2, ensure_ascii=False, allow_nan=False)
-        files[name] = f"{text}\n".encode()
-    return files
 
 
 Row = Mapping[str, Any]

@@ -25,7 +25,9 @@ from tournament_assets.ratings.matches import Matches
 from tournament_assets.ratings.rating_evidence import Evidence
 from tournament_assets.ratings.rating_methods import (
     BRADLEY_TERRY,
+    ELO,
     METHODS,
+    STYLE,
     compared_methods,
     rating_rows,
 )
@@ -38,15 +40,13 @@ from tournament_assets.ratings.significance import shares_above
 from tournament_assets.tournament.asset_rows import EloRow, RatingRow
 from tournament_assets.tournament.battles import RatingSettings
 from tournament_assets.tournament.errors import InputError
-from tournament_assets.tournament.formatting import format_confidence
+from tournament_assets.tournament.formatting import format_confidence, list_first
 from tournament_assets.tournament.json_lines import JsonObject
 from tournament_assets.tournament.prompts import AnswerKey
 
 USUAL_METHODS = ("elo", "bradley-terry")
 Responses = Mapping[tuple[str, AnswerKey], str]
 """What each model wrote, by model and prompt."""
-
-_LISTED = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,9 +128,9 @@ def rate_battles(
             is impossible.
         RatingError: If a likelihood could not be maximised.
     """
-    known = _dimensions(table, settings)
-    if unknown := sorted(set(dimensions) - set(known)):
-        listed = ", ".join(str(each) for each in known if each is not None) or "none"
+    all_dimensions = _dimensions(table, settings)
+    if unknown := sorted(set(dimensions) - set(all_dimensions)):
+        listed = ", ".join(str(each) for each in all_dimensions if each is not None) or "none"
         raise InputError(
             f"no battle is on the dimension {name!r}; the battles have {listed}" for name in unknown
         )
@@ -144,7 +144,7 @@ def rate_battles(
             pairs=pairs,
             responses=responses,
         )
-        for each in known
+        for each in all_dimensions
         if not dimensions or each in dimensions
     ]
 
@@ -166,8 +166,8 @@ def require_resamples(settings: RatingSettings) -> None:
 
 
 def _dimensions(table: pa.Table, settings: RatingSettings) -> list[str | None]:
-    found = different_names(table, "dimension")
-    named: list[str | None] = list(dict.fromkeys([*settings.dimensions, *found]))
+    of_battles = different_names(table, "dimension")
+    named: list[str | None] = list(dict.fromkeys([*settings.dimensions, *of_battles]))
     return [*named, None] if table.column("dimension").null_count or not named else named
 
 
@@ -198,16 +198,11 @@ def _rate(
         # Where weights say that pairs stopped early, resampling ignores when they did.
         tells_apart=bool((coded.matches.weight == 1).all()),
     )
-    asked = {name for each, name in battle_methods().items() if each in methods}
-    ratings = rating_rows(
-        evidence,
-        [
-            name
-            for name, each in METHODS.items()
-            if (name in asked or each.needs == "responses") and each.can_rate(evidence)
-        ],
-        dimension=named,
-    )
+    names = {name for word, name in battle_methods().items() if word in methods and name != ELO}
+    if responses is not None:
+        names.add(STYLE)
+    in_order = [name for name in METHODS if name in names]
+    ratings = rating_rows(evidence, in_order, dimension=named)
     return BattleRatings(
         dimension=dimension,
         elo=tuple(elo),
@@ -293,7 +288,6 @@ def _rank_notes(
     ]
     if not turned:
         return []
-    more = f" and {len(turned) - _LISTED} more pairs" if len(turned) > _LISTED else ""
     met, _ = _met(coded.apart)
     counts = met[np.triu_indices(len(met), 1)]
     tied = f"{coded.n_ties} ties, which Elo leaves out and Bradley–Terry counts as half wins"
@@ -307,10 +301,7 @@ def _rank_notes(
             "trust Bradley–Terry: models did not meet equally often, and Elo depends on who met "
             "whom and when" + (f"; there are {tied}" if coded.n_ties else "")
         )
-    return [
-        "Elo and Bradley–Terry rank differently: Elo puts "
-        f"{', '.join(turned[:_LISTED])}{more}; {which}"
-    ]
+    return [f"Elo and Bradley–Terry rank differently: Elo puts {list_first(turned)}; {which}"]
 
 
 def _notes(coded: CodedBattles, preferences: Preferences) -> list[str]:

@@ -45,10 +45,6 @@ def read_battles(
         path: The file; a judge's folder for arena-hard.
         format_name: The format; found out from the file if None.
         options: What the file does not say itself.
-
-    Raises:
-        InputError: If the format is unknown or cannot be told, the file holds no battle, or any
-            row is wrong.
     """
     battle_format = _named(format_name) if format_name else detect_format(path)
     battles = battle_format.read(path, options or FormatOptions())
@@ -97,20 +93,20 @@ def detect_format(path: Path) -> BattleFormat:
         InputError: If it could be of none, or of more than one.
     """
     if path.is_dir():
-        found = [each for each in FORMATS.values() if each.is_folder]
+        candidates = [each for each in FORMATS.values() if each.is_folder]
         content = "a folder"
     else:
         sample = sample_file(path)
-        found = [each for each in FORMATS.values() if each.recognises(sample)]
+        candidates = [each for each in FORMATS.values() if each.recognises(sample)]
         columns = ", ".join(sorted(sample.columns))[:200] or "no columns"
         content = f"{sample.kind} with {columns}"
-    if len(found) != 1:
-        candidates = " or ".join(each.name for each in found)
+    if len(candidates) != 1:
+        words = " or ".join(each.name for each in candidates)
         raise InputError(
-            f"{path}: {candidates or 'unknown format'} ({content}); choose one with --format: "
+            f"{path}: {words or 'unknown format'} ({content}); choose one with --format: "
             f"{', '.join(FORMATS)}"
         )
-    return found[0]
+    return candidates[0]
 
 
 def _columns_of(path: Path) -> str:
@@ -161,25 +157,25 @@ def pool_battles(files: Sequence[BattleFile]) -> PooledBattles:
 
 
 def _pool_settings(
-    found: Sequence[RatingSettings | None],
+    of_files: Sequence[RatingSettings | None],
 ) -> tuple[RatingSettings | None, list[str]]:
-    known = [each for each in found if each is not None]
-    if not known:
+    present = [each for each in of_files if each is not None]
+    if not present:
         return None, []
-    first = known[0]
-    if len(found) == 1:
+    first = present[0]
+    if len(of_files) == 1:
         return first, []
     # Entrants and dimensions are pooled with the battles; everything else is a choice.
-    names = {name for each in known for name in each.entrants}
+    names = {name for each in present for name in each.entrants}
     pooled = replace(
         first,
-        arena=first.arena if len({each.arena for each in known}) == 1 else None,
-        entrants=tuple(sorted(names)) if all(each.entrants for each in found if each) else (),
-        dimensions=tuple(dict.fromkeys(name for each in known for name in each.dimensions)),
+        arena=first.arena if len({each.arena for each in present}) == 1 else None,
+        entrants=tuple(sorted(names)) if all(each.entrants for each in of_files if each) else (),
+        dimensions=tuple(dict.fromkeys(name for each in present for name in each.dimensions)),
     )
-    if len(known) < len(found):
+    if len(present) < len(of_files):
         pooled = replace(pooled, entrants=())
-    values = [each.to_dict() for each in known]
+    values = [each.to_dict() for each in present]
     differing = [
         f"{name} ({' and '.join(dict.fromkeys(str(each[name]) for each in values))})"
         for name in values[0]
@@ -223,11 +219,8 @@ def read_responses(path: Path) -> dict[tuple[str, AnswerKey], str]:
     """Read what models wrote: JSON lines with `model`, `question_id`, `response` and `sample`.
 
     The sample is 1 where a line does not say it.
-
-    Raises:
-        InputError: With every line that lacks one of them or repeats another one's.
     """
-    found: dict[tuple[str, AnswerKey], str] = {}
+    responses: dict[tuple[str, AnswerKey], str] = {}
 
     def keep(_: str, row: JsonObject) -> None:
         need(row, model=TEXT, question_id=TEXT_OR_NUMBER)
@@ -238,11 +231,11 @@ def read_responses(path: Path) -> dict[tuple[str, AnswerKey], str]:
         if type(sample) is not int or sample < 1:
             raise InputError(f"sample is {sample!r:.80}; expected a whole number of at least 1")
         key = (str(row["model"]), (str(row["question_id"]), sample))
-        if found.setdefault(key, text) != text:
+        if responses.setdefault(key, text) != text:
             raise InputError(
                 f"{key[0]!r} answers {key[1][0]!r} differently above; expected one response"
             )
 
     for _ in parse_rows(numbered_lines(path), keep):
         pass
-    return found
+    return responses

@@ -116,8 +116,8 @@ class _Commands(click.Group):
 @click.version_option(package_name="tournament-assets")
 def main() -> None:
     """Find out which configuration of a language model is better, and how sure you can be."""
-    # Read when torch is first imported, here and in what is started from here: threads that spin
+    # Torch reads it when it is first imported, here and in child processes: threads that spin
     # while they wait for a busy core took ten times as long as the work (174 s against 18 s).
     os.environ.setdefault("OMP_WAIT_POLICY", "passive")
-    # Python looks for garbage once more at its end, which the system takes away anyhow.
+    # At exit Python would collect garbage that the system frees anyway.
     atexit.register(gc.freeze)

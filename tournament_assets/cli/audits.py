@@ -3,13 +3,11 @@
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
 from tournament_assets.audits.fair_comparison import COMPARED, is_in_ratings
 from tournament_assets.cli.options import (
-    Later,
     config_option,
     json_option,
     markdown_option,
@@ -37,11 +35,6 @@ from tournament_assets.tournament.config import Mode
 from tournament_assets.tournament.errors import InputError
 from tournament_assets.tournament.fingerprints import short
 from tournament_assets.trust.measures import LIGHT_TABLES, lights_of
-
-if TYPE_CHECKING:
-    from tournament_assets import definitions, launching
-else:
-    definitions, launching = Later("definitions"), Later("launching")
 
 
 @click.command("audit")
@@ -89,7 +82,9 @@ def audit_command(
 
 
 def _read_audit(config_path: Path, mode: Mode) -> AuditReport:
-    """Read both stored audits, without computing anything anew."""
+    """Read both stored audits, without computing anything again."""
+    from tournament_assets import definitions, launching
+
     plan = definitions.build_plan(load_config(config_path), os.environ)
     stored = launching.StoredTables(plan, mode, environment=os.environ)
     coverage = stored.of_mode(reports.audit.__name__)
@@ -156,11 +151,9 @@ def load_fair_report(
 
     Args:
         excluded: Entrants to leave out.
-
-    Raises:
-        InputError: If the config cannot be used, nothing is stored, or these entrants cannot be
-            left out.
     """
+    from tournament_assets import definitions, launching
+
     plan = definitions.build_plan(load_config(config_path), environment)
     stored = launching.StoredTables(plan, mode, environment=environment)
     left_out = tuple(dict.fromkeys(excluded))
@@ -181,13 +174,13 @@ def load_fair_report(
         frame = stored.of_mode(reports.fair_comparison.__name__)
         on_all = stored.by_name(ratings.__name__)
         stored.raise_if_missing()
-        own = [*rows_of(RatingRow, frame), *rows_of_all(RatingRow, on_all)]
-        rows = [row for row in own if row.method in COMPARED]
+        all_rows = [*rows_of(RatingRow, frame), *rows_of_all(RatingRow, on_all)]
+        rows = [row for row in all_rows if row.method in COMPARED]
     if not rows:
         raise InputError(
             f"the stored comparison of mode {mode!r} holds no entrant; run the mode again"
         )
-    kept = [row for row in rows if not is_in_ratings(row)]
+    fair_rows = [row for row in rows if not is_in_ratings(row)]
     models = {each for table in verdicts.values() for each in judge_models_of(table)}
     return FairReport(
         tournament=plan.tournament_id,
@@ -203,6 +196,6 @@ def load_fair_report(
             excluded=left_out,
         ),
         excluded=left_out,
-        content_hash=short(content_version(RatingRow, make_table(RatingRow, kept))),
+        content_hash=short(content_version(RatingRow, make_table(RatingRow, fair_rows))),
         page=stored.page(),
     )

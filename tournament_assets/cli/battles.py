@@ -239,9 +239,9 @@ def battles_rate_command(
     """
     reading = {name: others.pop(name) for name in ("source", "baseline", "prompt_column")}
     battles = pool_battles(make_each(lambda file: _read(file, format_name, reading), files))
-    kept = battles.settings or RatingSettings()
-    given = {name: value for name, value in others.items() if value is not None}
-    settings = RatingSettings.from_dict({**kept.to_dict(), **given})
+    saved = battles.settings or RatingSettings()
+    changes = {name: value for name, value in others.items() if value is not None}
+    settings = RatingSettings.from_dict({**saved.to_dict(), **changes})
     require_resamples(settings)
     ratings = rate_battles(
         battles.table,
@@ -286,11 +286,11 @@ def _read(file: Path, format_name: str | None, reading: Mapping[str, Any]) -> Ba
 
 
 def _require_dimension(battles: BattleFile, dimension: str) -> None:
-    found = different_names(battles.table, "dimension")
-    if dimension not in found:
+    names = different_names(battles.table, "dimension")
+    if dimension not in names:
         raise InputError(
             f"no battle is on the dimension {dimension!r}; the battles have "
-            f"{', '.join(found) or 'none'}"
+            f"{', '.join(names) or 'none'}"
         )
 
 
@@ -308,17 +308,17 @@ def print_battle_ratings(
         ratings: The ratings, by dimension.
         settings: How the battles were rated.
     """
-    for each in ratings:
-        if each.elo or each.by(BRADLEY_TERRY):
-            print_table(each.dimension or "no dimension named", _table(each), console)
-        for more in _more_tables(each):
+    for rated in ratings:
+        if rated.elo or rated.by(BRADLEY_TERRY):
+            print_table(rated.dimension or "no dimension named", _table(rated), console)
+        for more in _more_tables(rated):
             print_table(*more, console)
-        counts = each.counts
+        counts = rated.counts
         line = (
             f"{counts['battles']} battles on {counts['prompts']} prompts: {counts['decisive']} "
             f"decisive, {counts['ties']} ties, of which {counts['inconsistent']} inconsistent"
         )
-        for text in (*_elo_sentences(each), line, *_unrated(each), *each.notes):
+        for text in (*_elo_sentences(rated), line, *_unrated(rated), *rated.notes):
             print_text(text, console)
     console.print()
     for text in _explanations(ratings, settings):

@@ -64,6 +64,7 @@ def run(config_path: Path, mode: str, **options: Any) -> None:
         list(rows_of(LeaderboardRow, summary.leaderboard)),
         summary.win_rates,
         confidence=summary.confidence,
+        equivalent_within=summary.equivalent_within,
     )
     question = [ReportSection("", (summary.question,))] if summary.question else []
     warnings = (*summary.outages, *summary.cautions)
@@ -120,7 +121,7 @@ _SENTENCES = {
     FailureClass.UNREADABLE: "the reply holds no verdict",
     FailureClass.CUT_OFF: "the reply reached its token cap",
     FailureClass.EMPTY: "the reply says nothing",
-    FailureClass.INFRASTRUCTURE: "a machine on the way answered in the judge's place",
+    FailureClass.INFRASTRUCTURE: "a gateway answered in the judge's place",
     FailureClass.UNPARSABLE: "the line of the results that should hold the reply is not JSON",
     FailureClass.ARCHIVED: "the service no longer keeps the result",
 }
@@ -204,5 +205,5 @@ def diagnose(config_paths: Sequence[Path], *, as_json: bool) -> None:
         as_json=as_json,
         width=140,
     )
-    if any(each.health is Health.ILL for each in findings):
+    if any(each.health is Health.BROKEN for each in findings):
         click.get_current_context().exit(1)

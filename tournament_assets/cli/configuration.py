@@ -103,14 +103,14 @@ def init_command(
     if answers_path is None:
         if columns:
             raise InputError("--columns is given and no file; expected --from FILE with it")
-        made = sample_tournament()
+        tournament = sample_tournament()
     else:
         answers = read_answers(answers_path, columns=parse_columns(columns) or None)
         for line in describe_answers(answers, title=str(answers_path)):
             click.echo(line)
-        made = NewTournament(answers, written_rubrics(None))
-    made = replace(made, judge=judge or made.judge, budget_usd=budget)
-    project = write_new_project(folder, made)
+        tournament = NewTournament(answers, written_rubrics(None))
+    tournament = replace(tournament, judge=judge or tournament.judge, budget_usd=budget)
+    project = write_new_project(folder, tournament)
     for path in project.files[: None if answers_path is None else 1]:
         click.echo(f"wrote {path}")
     if len(project.files) > 1 and answers_path is not None:
@@ -197,7 +197,7 @@ def _section(model: type[BaseModel], *, is_root: bool) -> str:
 
 def _meanings(model: type[BaseModel]) -> Mapping[str, str]:
     """Read what the docstrings of a model and its bases say under Attributes."""
-    found: dict[str, str] = {}
+    meanings: dict[str, str] = {}
     for base in reversed(model.__mro__):
         if not issubclass(base, BaseModel):
             continue
@@ -205,8 +205,8 @@ def _meanings(model: type[BaseModel]) -> Mapping[str, str]:
         for match in re.finditer(
             r"^    (\w+): (.*(?:\n(?:      .*|$))*)", attributes, flags=re.MULTILINE
         ):
-            found[match[1]] = " ".join(match[2].split())
-    return found
+            meanings[match[1]] = " ".join(match[2].split())
+    return meanings
 
 
 def _shown_key(name: str, field: FieldInfo) -> str:
@@ -227,7 +227,7 @@ def _shown_default(field: FieldInfo) -> str:
     if isinstance(default, bool):
         return f"`{str(default).lower()}`"
     if isinstance(default, str) and (len(default) > 40 or "\n" in default):
-        return "a text of its own"
+        return "a built-in text"
     if isinstance(default, Mapping) and not default:
         return "none"
     if isinstance(default, Sequence) and not isinstance(default, str):
@@ -237,14 +237,14 @@ def _shown_default(field: FieldInfo) -> str:
 
 def _shown_type(annotation: Any, metadata: Sequence[Any]) -> str:
     service_name = next((str(each) for each in metadata if isinstance(each, ServiceName)), None)
-    shown = service_name or _type_name(annotation)
+    type_name = service_name or _type_name(annotation)
     limits = [
         f"{sign} {getattr(limit, name)}"
         for limit in metadata
         for name, sign in _LIMITS.items()
         if getattr(limit, name, None) is not None
     ]
-    return ", ".join([shown, *limits])
+    return ", ".join([type_name, *limits])
 
 
 def _type_name(annotation: Any) -> str:

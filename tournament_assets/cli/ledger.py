@@ -3,11 +3,10 @@
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
-from tournament_assets.cli.options import Later, config_option, mode_option
+from tournament_assets.cli.options import config_option, mode_option
 from tournament_assets.providers.openers import JudgeConnection
 from tournament_assets.runs.transfers import (
     export_judgments,
@@ -15,13 +14,7 @@ from tournament_assets.runs.transfers import (
     missing_responses,
     recover_replies,
 )
-
-if TYPE_CHECKING:
-    from tournament_assets import launching
-else:
-    launching = Later("launching")
-
-_LISTED = 5
+from tournament_assets.tournament.formatting import list_first
 
 
 @click.group("ledger")
@@ -40,13 +33,15 @@ def ledger_group() -> None:
 )
 def ledger_export_command(config_path: Path, mode: str, out: Path) -> None:
     """Write all replies that the ledger holds to a mode's requests, one file per dimension."""
+    from tournament_assets import launching
+
     with launching.opened_ledger(config_path, os.environ) as (plan, ledger):
         written = export_judgments(plan, mode, out, ledger=ledger)
     for path, count in written.items():
         click.echo(f"{path}: {count} replies")
 
 
-@ledger_group.command("import", short_help="Take such files' replies in.")
+@ledger_group.command("import", short_help="Import the replies in such files.")
 @config_option
 @click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path))
 def ledger_import_command(config_path: Path, files: tuple[Path, ...]) -> None:
@@ -57,6 +52,8 @@ def ledger_import_command(config_path: Path, files: tuple[Path, ...]) -> None:
     and texts; what does not match is counted. A gateway's message in place of the judge's reply is
     kept as a failure: see `tournament rejudge`.
     """
+    from tournament_assets import launching
+
     with launching.opened_ledger(config_path, os.environ) as (plan, ledger):
         reports = import_files(files, plan, ledger=ledger)
     for report in reports:
@@ -78,6 +75,8 @@ def ledger_recover_command(config_path: Path, judge_model: str | None) -> None:
     the config names. A batch that answers a request of this tournament is taken back with all its
     replies.
     """
+    from tournament_assets import launching
+
     with launching.opened_ledger(config_path, os.environ) as (plan, ledger):
         report = recover_replies(
             plan,
@@ -101,7 +100,7 @@ def ledger_recover_command(config_path: Path, judge_model: str | None) -> None:
         (report.foreign, "of another program"),
     ):
         if names:
-            click.echo(f"{_batches(names)} {what} ({', '.join(names[:_LISTED])})")
+            click.echo(f"{_batches(names)} {what} ({list_first(names, 5)})")
     for entrant_id, count in missing.items():
         click.echo(
             f"{count} responses of {entrant_id} do not exist, so what the judge was asked about "

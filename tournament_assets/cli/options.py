@@ -4,7 +4,6 @@ import json
 import os
 import sys
 from collections.abc import Callable
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -20,45 +19,29 @@ from tournament_assets.storage.atomic_files import write_bytes_atomically
 from tournament_assets.tournament.errors import InputError
 
 
-class Later:
-    """A module of this package that is imported when a name of it is first used.
-
-    What is wrong with a command's options is said before the seconds that Dagster takes to load.
-
-    Args:
-        name: Such as `launching`.
-    """
-
-    def __init__(self, name: str) -> None:
-        self._name = name
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(import_module(f"tournament_assets.{self._name}"), name)
-
-
 def say_loading() -> None:
     """Say what the next seconds are for, unless it is loaded already."""
     if sys.modules.get("dagster") is None:
         click.echo("loading Dagster and the tournament …", err=True)
 
 
-def find_config(context: click.Context, _: object, given: Path | None) -> Path:
+def find_config(context: click.Context, _: object, chosen: Path | None) -> Path:
     """Return the config that is named, or the project's only one.
 
     Raises:
         click.UsageError: If none is named and the project has none, or several.
     """
-    if given is not None:
-        return given
+    if chosen is not None:
+        return chosen
     folder = Path(os.environ.get("TOURNAMENT_PROJECT", ""), "configs")
-    found = sorted(folder.glob("*.yaml"))
-    if len(found) == 1:
-        click.echo(f"config: {found[0]}, the only one here; --config names another", err=True)
-        return found[0]
-    held = " and ".join(path.name for path in found) or "no .yaml file"
+    configs = sorted(folder.glob("*.yaml"))
+    if len(configs) == 1:
+        click.echo(f"config: {configs[0]}, the only one here; --config names another", err=True)
+        return configs[0]
+    held = " and ".join(path.name for path in configs) or "no .yaml file"
     raise click.UsageError(
         f"no config is named, and {folder} holds {held}; expected --config FILE"
-        + ("" if found else "; tournament init writes a project"),
+        + ("" if configs else "; tournament init writes a project"),
         context,
     )
 
@@ -116,9 +99,6 @@ def show_report(
         values: Returns the values to print as JSON.
         markdown_path: Where to write the page; None for nowhere.
         width: Width of the tables in characters, if there is no terminal.
-
-    Raises:
-        InputError: If the page cannot be written.
     """
     if markdown_path is not None:
         try:

@@ -1,24 +1,20 @@
-"""The options and the help of `tournament run`, `rejudge`, `estimate` and `doctor`."""
+"""The options and the help of `tournament run`, `rejudge`, `estimate` and `doctor`.
+
+Dagster takes seconds to load, so a command imports what needs it after it has checked its options.
+"""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from tournament_assets.cli.options import (
-    Later,
     config_option,
     json_option,
     mode_option,
     named_mode_option,
     say_loading,
 )
-
-if TYPE_CHECKING:
-    from tournament_assets.cli import command_work
-    from tournament_assets.project import config_files
-else:
-    command_work, config_files = Later("cli.command_work"), Later("project.config_files")
 
 
 @click.command("run")
@@ -72,16 +68,16 @@ def run_command(config_path: Path, mode: str, **options: Any) -> None:
     stored are skipped and listed as fresh.
     """
     _refuse_config(config_path, mode)
+    from tournament_assets.cli import command_work
+
     command_work.run(config_path, mode, **options)
 
 
 def _refuse_config(path: Path, mode: str) -> None:
-    """Refuse a config or mode that cannot be run, and then say that loading takes seconds.
+    """Refuse a config or mode that cannot be run, and then say that loading takes seconds."""
+    from tournament_assets.project.config_files import load_config
 
-    Raises:
-        InputError: With every problem of the config.
-    """
-    config_files.load_config(path).config.mode(mode)
+    load_config(path).config.mode(mode)
     say_loading()
 
 
@@ -98,9 +94,11 @@ def rejudge_command(config_path: Path, mode: str, judge_model: str | None, dry_r
     A request failed if it errored, expired or was canceled, if the judge refused, if its reply is
     unreadable, cut off or empty, or if a gateway replied in the judge's place. Each costs twice as
     much as in a batch. Earlier replies stay; the first that holds a verdict counts. Then
-    everything is rated anew.
+    everything is rated again.
     """
     _refuse_config(config_path, mode)
+    from tournament_assets.cli import command_work
+
     command_work.rejudge(config_path, mode, judge_model, dry_run=dry_run)
 
 
@@ -123,6 +121,8 @@ def estimate_command(
     ledger answers are left out. The command needs no weights, GPU or key and sends nothing, unless
     --count-tokens lets the service count a sample: that needs the key and costs nothing.
     """
+    from tournament_assets.cli import command_work
+
     command_work.estimate(
         config_path, mode, judge_model, count_tokens=count_tokens, as_json=as_json
     )
@@ -146,4 +146,6 @@ def doctor_command(config_paths: tuple[Path, ...], as_json: bool) -> None:
 
     The exit code is 1 if something is broken, and 0 if not.
     """
+    from tournament_assets.cli import command_work
+
     command_work.diagnose(config_paths, as_json=as_json)

@@ -20,23 +20,22 @@ from tournament_assets.tournament.errors import GenerationError, InputError
 DTYPE_NAMES = ("auto", "bfloat16", "float16", "float32")
 """The names for the weights' precision."""
 _NAMES = re.compile(r"auto|cpu|mps|cuda(?::(?P<index>\d+))?")
+DEVICES = "auto (CUDA if there is one, else the CPU), cpu, cuda, one card such as cuda:1, or mps"
+"""What names a device, for messages."""
 _POLL_SECONDS = 2.0
 _SAID_EVERY = 30
 """How many times a waiting process looks before it logs again."""
 
 
-def device_problem(asked: str, *, where: str = "TOURNAMENT_DEVICE") -> str | None:
+def device_problem(device: str, *, where: str = "TOURNAMENT_DEVICE") -> str | None:
     """Explain why a name is not a device, or return None.
 
     Args:
         where: The setting that holds the name, for the message.
     """
-    if _NAMES.fullmatch(asked):
+    if _NAMES.fullmatch(device):
         return None
-    return (
-        f"{where} is {asked!r}; expected auto (CUDA if there is one, else the CPU), cpu, cuda, one "
-        "card such as cuda:1, or mps"
-    )
+    return f"{where} is {device!r}; expected {DEVICES}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,8 +59,8 @@ def cuda_cards() -> Sequence[Card]:
 
     if not torch.cuda.is_available():
         return []
-    found = [torch.cuda.get_device_properties(n) for n in range(torch.cuda.device_count())]
-    return [Card(str(each.uuid), int(each.total_memory), str(each.name)) for each in found]
+    properties = [torch.cuda.get_device_properties(n) for n in range(torch.cuda.device_count())]
+    return [Card(str(card.uuid), int(card.total_memory), str(card.name)) for card in properties]
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,15 +143,15 @@ def _try(
 ) -> CardLease | None:
     folder.mkdir(parents=True, exist_ok=True)
     held: dict[int, FileLock] = {}
-    for each in allowed:
-        if is_alone and cards[each].n_bytes < needed_bytes:
+    for card in allowed:
+        if is_alone and cards[card].n_bytes < needed_bytes:
             continue
-        lock = FileLock(folder / f"{cards[each].name}.lock")
+        lock = FileLock(folder / f"{cards[card].name}.lock")
         try:
             lock.acquire(timeout=0)
         except Timeout:
             continue
-        held[each] = lock
+        held[card] = lock
         if sum(cards[index].n_bytes for index in held) >= needed_bytes:
             return CardLease(tuple(held), tuple(held.values()))
     for lock in held.values():

@@ -4,7 +4,7 @@ A response must not depend on the prompts that happen to share its batch. It has
 numbers, and the shapes of all tensors depend on its own length and the batch size alone: only
 prompts of the same padded length share a batch, and a batch that is not full is filled up. With
 equal shapes torch runs the same kernels, whose rows do not affect each other. The batch size that
-fits into memory is measured, since few configs would tell.
+fits into memory is measured, since few configs name it.
 """
 
 import weakref
@@ -75,8 +75,8 @@ def is_out_of_memory(error: BaseException) -> bool:
     while cause is not None and id(cause) not in seen:
         if isinstance(cause, torch.OutOfMemoryError | MemoryError):
             return True
-        said = str(cause).lower()
-        if isinstance(cause, RuntimeError) and any(sign in said for sign in _SIGNS_OF_NO_MEMORY):
+        message = str(cause).lower()
+        if isinstance(cause, RuntimeError) and any(sign in message for sign in _SIGNS_OF_NO_MEMORY):
             return True
         seen.add(id(cause))
         cause = cause.__cause__ or cause.__context__
@@ -155,17 +155,17 @@ class _NewTensors(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: Any = (), kwargs: Any = None
     ) -> object:
-        given = {
+        storages = {
             leaf.untyped_storage().data_ptr()
             for leaf in tree_leaves((args, kwargs))
             if isinstance(leaf, Tensor)
         }
-        made = func(*args, **(kwargs or {}))
-        for leaf in tree_leaves(made):
+        result = func(*args, **(kwargs or {}))
+        for leaf in tree_leaves(result):
             # Views and in-place changes take no memory of their own.
-            if isinstance(leaf, Tensor) and leaf.untyped_storage().data_ptr() not in given:
+            if isinstance(leaf, Tensor) and leaf.untyped_storage().data_ptr() not in storages:
                 self._add(leaf.untyped_storage())
-        return made
+        return result
 
     def _add(self, storage: torch.UntypedStorage) -> None:
         n_bytes = storage.nbytes()
@@ -182,7 +182,7 @@ Respond = Callable[[Sequence[AskedPrompt], int], list[GeneratedResponse]]
 
 
 def respond_in_batches(
-    asked: Sequence[AskedPrompt], respond: Respond, *, batch_size: int, where: str
+    prompts: Sequence[AskedPrompt], respond: Respond, *, batch_size: int, where: str
 ) -> Iterator[list[GeneratedResponse]]:
     """Answer prompts, the longest first, yielding every batch as soon as it is done.
 
@@ -190,14 +190,14 @@ def respond_in_batches(
     halved for the rest; as the longest come first, that happens early.
 
     Args:
-        asked: The prompts, in any order.
+        prompts: The prompts, in any order.
         batch_size: Rows of a batch.
         where: The entrant and its device, to begin messages with.
 
     Raises:
         GenerationError: If not even one prompt fits into memory.
     """
-    longest_first = sorted(asked, key=lambda prompt: prompt.padded_length, reverse=True)
+    longest_first = sorted(prompts, key=lambda prompt: prompt.padded_length, reverse=True)
     for _, group in groupby(longest_first, key=lambda prompt: prompt.padded_length):
         waiting = list(group)
         while waiting:
@@ -252,7 +252,7 @@ def generate_responses(
     if batch_size is not None and batch_size < 1:
         raise InputError(f"batch_size is {batch_size}; expected at least 1")
     spec = entrant.spec
-    asked = encode_prompts(
+    encoded = encode_prompts(
         entrant.tokenizer,
         prompts,
         system_prompt=spec.system_prompt,
@@ -264,12 +264,12 @@ def generate_responses(
         is_padded=entrant.base.is_batchable,
         name=entrant.name,
     )
-    if not (asked and entrant.base.is_batchable):
+    if not (encoded and entrant.base.is_batchable):
         batch_size = 1
     elif batch_size is None:
-        batch_size = _measure_batch_size(entrant, asked, share=memory_share)
+        batch_size = _measure_batch_size(entrant, encoded, share=memory_share)
     return respond_in_batches(
-        asked,
+        encoded,
         _respond_as(entrant, captured),
         batch_size=batch_size,
         where=f"{entrant.name}: {entrant.device}",
@@ -284,13 +284,13 @@ def _respond_as(entrant: LoadedEntrant, captured: CapturedRounds | None) -> Resp
 
 
 def _measure_batch_size(
-    entrant: LoadedEntrant, asked: Sequence[AskedPrompt], *, share: float
+    entrant: LoadedEntrant, prompts: Sequence[AskedPrompt], *, share: float
 ) -> int:
-    brief, longest = _longest_step(entrant, asked)
+    brief, longest = _longest_step(entrant, prompts)
     answer = _respond_as(brief, None)
     device = torch.device(entrant.device)
     rows = choose_batch_size(lambda: answer([longest], 1), device=device, share=share)
-    return fit_batch_size([prompt.padded_length for prompt in asked], at_most=rows, device=device)
+    return fit_batch_size([prompt.padded_length for prompt in prompts], at_most=rows, device=device)
 
 
 _STEP_COST = {"cuda": 64}
@@ -313,10 +313,10 @@ def fit_batch_size(lengths: Sequence[int], *, at_most: int, device: torch.device
 
 
 def _longest_step(
-    entrant: LoadedEntrant, asked: Sequence[AskedPrompt]
+    entrant: LoadedEntrant, prompts: Sequence[AskedPrompt]
 ) -> tuple[LoadedEntrant, AskedPrompt]:
     """Return a one-token task that reads as much as the last step of the longest response."""
-    longest = max(asked, key=lambda prompt: len(prompt.ids))
+    longest = max(prompts, key=lambda prompt: len(prompt.ids))
     n_tokens = longest.padded_length + entrant.spec.max_new_tokens - 1
     if entrant.context is not None:
         n_tokens = min(n_tokens, entrant.context - 1)
@@ -351,19 +351,21 @@ def respond_in_rounds(
         captured=captured,
     )
     responses = []
-    for row, (prompt, own) in enumerate(zip(batch, decoded.responses, strict=True)):
-        text = entrant.read(own.token_ids)
-        told = entrant.tell_apart(text, prompt.ids)
+    for row, (prompt, reply) in enumerate(zip(batch, decoded.responses, strict=True)):
+        text = entrant.read(reply.token_ids)
+        answer = entrant.tell_apart(text, prompt.ids)
         diagnostics = {
             **entrant.circumstances(
                 seed=prompt.seed, batch_size=batch_size, is_compiled=captured is not None
             ),
-            **({} if own.head is None else describe_decoding(own, read=entrant.read, text=text)),
-            **told.diagnostics,
+            **(
+                {} if reply.head is None else describe_decoding(reply, read=entrant.read, text=text)
+            ),
+            **answer.diagnostics,
         }
         if isinstance(spec, CustomPoeEntrant) and spec.uncertainty is not None:
             correctness_prompt = fill_in(
-                spec.uncertainty.correctness_prompt, prompt=prompt.text, response=told.response
+                spec.uncertainty.correctness_prompt, prompt=prompt.text, response=answer.response
             )
             diagnostics["p_correct"] = _p_correct(
                 entrant, model, correctness_prompt, witness=decoded.witnesses[row : row + 1]
@@ -372,10 +374,10 @@ def respond_in_rounds(
             GeneratedResponse(
                 prompt_id=prompt.prompt_id,
                 sample=prompt.sample,
-                text=told.response,
-                finish_reason=own.finish_reason,
+                text=answer.response,
+                finish_reason=reply.finish_reason,
                 prompt_tokens=len(prompt.ids),
-                response_tokens=len(own.token_ids),
+                response_tokens=len(reply.token_ids),
                 diagnostics=diagnostics,
             )
         )

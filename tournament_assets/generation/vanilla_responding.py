@@ -100,21 +100,21 @@ class TokenPicker(LogitsProcessor):  # type: ignore[misc]  # transformers is unt
         Raises:
             GenerationError: If the model's logits are not numbers.
         """
-        known = scores[:, : self.n_tokens]
-        if not bool(known.amax(dim=-1).isfinite().all()):
+        usable = scores[:, : self.n_tokens]
+        if not bool(usable.amax(dim=-1).isfinite().all()):
             raise GenerationError(
                 "the model's logits hold NaN or infinity; expected numbers; the weights are "
                 "broken, or too large for this precision"
             )
         if self.penalties:
-            known = self.penalties(self._said(input_ids), known)
+            usable = self.penalties(self._said(input_ids), usable)
         masked = torch.full_like(scores, float("-inf"))
         if self.temperature is None or self.uniforms is None:
-            masked[:, : self.n_tokens] = known
+            masked[:, : self.n_tokens] = usable
             return masked
         position = input_ids.shape[1] - self.prompt_length
         drawn = draw_tokens(
-            self.warpers(input_ids, known) if self.warpers else known,
+            self.warpers(input_ids, usable) if self.warpers else usable,
             uniforms=self.uniforms[:, position],
             # One of the warpers is the temperature.
             temperature=1.0 if self.warpers else self.temperature,
@@ -192,13 +192,13 @@ def respond_with_generate(
         seeds = [row.seed for row in rows]
         uniforms = draw_uniforms(seeds, n_positions=spec.max_new_tokens).to(entrant.device)
     # Padding does not count as said, so it is not penalised.
-    said = torch.where(mask.bool(), ids, ids[:, -1:]).to(entrant.device)
+    unpadded = torch.where(mask.bool(), ids, ids[:, -1:]).to(entrant.device)
     picker = TokenPicker(
         n_tokens=len(entrant.tokenizer),
         prompt_length=ids.shape[1],
         temperature=spec.temperature,
         uniforms=uniforms,
-        prompt_ids=said,
+        prompt_ids=unpadded,
         penalties=penalties_of(spec),
         warpers=warpers_of(spec),
     )
@@ -281,16 +281,16 @@ def _read_response(
     ends = [n_tokens for n_tokens in (at_token, stopped_at) if n_tokens]
     own_ids = new_ids[: min(ends)] if ends else new_ids
     text = entrant.read(own_ids, stop=entrant.as_vanilla().stop or ())
-    told = entrant.tell_apart(text, prompt.ids)
+    answer = entrant.tell_apart(text, prompt.ids)
     return GeneratedResponse(
         prompt_id=prompt.prompt_id,
         sample=prompt.sample,
-        text=told.response,
+        text=answer.response,
         finish_reason="stop" if ends else "length",
         prompt_tokens=len(prompt.ids),
         response_tokens=len(own_ids),
         diagnostics={
             **entrant.circumstances(seed=prompt.seed, batch_size=batch_size),
-            **told.diagnostics,
+            **answer.diagnostics,
         },
     )

@@ -6,11 +6,10 @@ contents, a rerun that changes nothing leaves everything downstream fresh.
 
 import inspect
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import MISSING, fields
+from dataclasses import MISSING, dataclass, fields
 from datetime import UTC, datetime
 from functools import cache, partial
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any, cast
 
 import dagster as dg
@@ -50,6 +49,7 @@ from tournament_assets.responses.entrant_responses import Resources
 from tournament_assets.storage.tables import WrittenTable, columns_of
 from tournament_assets.tournament.errors import WorkError
 from tournament_assets.tournament.fingerprints import fingerprint
+from tournament_assets.tournament.json_lines import JsonObject
 
 _RESOURCES: Mapping[str, type] = {
     "ledger": LedgerResource,
@@ -80,6 +80,18 @@ _RESULTS: Mapping[str, Any] = {
     "folder": dg.MaterializeResult,
 }
 
+_GPU_POOL = "gpu"
+GPU_STEP_TAGS: JsonObject = {
+    "dagster-celery/queue": "gpu",
+    "dagster-k8s/config": {
+        "container_config": {"resources": {"limits": {"nvidia.com/gpu": "1"}}},
+    },
+}
+"""Sends a step to the Celery workers that listen on `gpu`, or gives its pod a GPU.
+
+Other executors do not look at them.
+"""
+
 RefuseRun = Callable[[dg.DagsterInstance, TournamentPlan, dg.DagsterRun], None]
 
 
@@ -99,11 +111,11 @@ def build_assets(
     by_name = {row.name: row for row in rows}
 
     def build(row: AssetRow) -> Any:
-        if row.on_request:
+        if row.presence.on_request:
             return _build_reported(plan, row, by_name, resource_prefix)
         if row.stored_as == "file":
             return _build_observed(plan, row)
-        return _build_asset(plan, row, by_name, resource_prefix, refuse_run)
+        return _build_asset(_Step(plan, row, refuse_run, resource_prefix), by_name)
 
     return [build(row) for row in by_name.values()]
 
@@ -130,46 +142,123 @@ def check_evaluation(key: dg.AssetKey, check: Check) -> dg.AssetCheckEvaluation:
     return dg.AssetCheckEvaluation(**{**check_result(check)._asdict(), "asset_key": key})
 
 
-def _build_asset(
-    plan: TournamentPlan,
-    row: AssetRow,
-    rows: Mapping[str, AssetRow],
-    resource_prefix: str,
-    refuse_run: RefuseRun,
-) -> dg.AssetsDefinition:
+@dataclass(frozen=True)
+class _Step:
+    """What the steps have in common that make an asset, in the graph or on request.
+
+    Attributes:
+        refuse_run: Raises where a run must not begin a step.
+        prefix: What the keys of the resources begin with.
+    """
+
+    plan: TournamentPlan
+    row: AssetRow
+    refuse_run: RefuseRun
+    prefix: str
+
+    @property
+    def upstream(self) -> Mapping[str, str]:
+        """The keys of what is loaded of the project around, by the argument's name."""
+        keys = self.row.upstream_keys(self.plan)
+        return {f"upstream_{number}": key for number, key in enumerate(keys)}
+
+    def declare(self, compute: Callable[..., Any], types: dict[str, Any], *, result: Any) -> None:
+        """Give a function the signature that Dagster reads inputs, options and resources from.
+
+        Args:
+            types: The types of its context and inputs.
+        """
+        options = self.row.type_of("options")
+        roles = {role for role, _ in self.row.arguments.values()}
+        if options is not None:
+            types["config"] = config_class(options)
+        for name, resource in _RESOURCES.items():
+            if roles & {"resources", name}:
+                types[f"{self.prefix}{name}"] = resource
+        keyword = inspect.Parameter.POSITIONAL_OR_KEYWORD
+        signature = inspect.Signature(
+            [inspect.Parameter(name, keyword, annotation=kind) for name, kind in types.items()],
+            return_annotation=result,
+        )
+        compute.__signature__ = signature  # type: ignore[attr-defined]
+        compute.__annotations__ = {**types, "return": result}
+
+    def make(
+        self, context: _Context, values: Mapping[str, Any], assets: Mapping[str, Any]
+    ) -> Made[Any]:
+        """Call the row's function.
+
+        Args:
+            values: What Dagster passes: options, resources and what is loaded from outside.
+            assets: The tournament's assets that were loaded.
+        """
+        plan = self.plan
+
+        def partition() -> Mapping[str, str]:
+            return _partition(plan, self.row, context)
+
+        def step() -> Step:
+            mode, *name = sorted(partition().items(), reverse=True)
+            return Step(
+                plan,
+                mode[1],
+                name[0][1] if name else "",
+                cast("Log", context.log),
+                partial(recorded_of, plan, context.instance),
+                context.run.tags,
+            )
+
+        def resource(name: str) -> Any:
+            return values[f"{self.prefix}{name}"]
+
+        supplies: dict[str, Callable[[], Any]] = {
+            "plan": lambda: plan,
+            "config": lambda: plan.config,
+            "mode": lambda: partition()["mode"],
+            "dimension": lambda: partition()["dimension"],
+            "step": step,
+            "started_at": lambda: _run_start(context),
+            "upstream": lambda: {key: values[name] for name, key in self.upstream.items()},
+            "options": lambda: values["config"].model_dump(),
+            "resources": lambda: Resources(**{name: resource(name) for name in _RESOURCES}),
+            "ledger": lambda: resource("ledger"),
+            "judge": lambda: resource("judge"),
+        }
+        made: Made[Any] = self.row.call(supplies, assets)
+        return made
+
+
+def _build_asset(step: _Step, rows: Mapping[str, AssetRow]) -> dg.AssetsDefinition:
+    plan, row = step.plan, step.row
     key = asset_key(plan, row.name)
-    inputs = {name: each for name, each in row.input_rows().items() if name in rows}
+    inputs = {name: how for name, how in row.input_rows().items() if name in rows}
     edges = {
-        name: edge_between(rows[name].axes, row.axes, over=each.over)
-        for name, each in inputs.items()
+        name: edge_between(rows[name].axes, row.axes, over=how.over) for name, how in inputs.items()
     }
     over = {name: edge.over for name, edge in edges.items() if edge.over is not None}
-    resources = {f"{resource_prefix}{name}": name for name in _RESOURCES}
-    keys = row.upstream(plan) if row.upstream is not None else ()
-    upstream = {f"upstream_{number}": key for number, key in enumerate(keys)}
 
-    def compute(context: dg.AssetExecutionContext, **given: Any) -> Any:
-        refuse_run(context.instance, plan, context.run)
-        given = {resources.get(name, name): value for name, value in given.items()}
-        if row.upstream is not None:
-            given["upstream"] = {key: given.pop(name) for name, key in upstream.items()}
+    def compute(context: dg.AssetExecutionContext, **values: Any) -> Any:
+        step.refuse_run(context.instance, plan, context.run)
+        assets = {name: values[name] for name in inputs}
         for name, axis in over.items():
-            axes = rows[name].axes
-            given[name] = loaded_over(
-                given[name], axis, axes=axes, names=axis_names(plan.config, axis)
-            )
-        options = given["config"].model_dump() if "options" in row.wanted else {}
+            names = axis_names(plan.config, axis)
+            assets[name] = loaded_over(assets[name], axis, axes=rows[name].axes, names=names)
+        options = values["config"].model_dump() if row.options else {}
         place = Place(row.name, join_partition(_partition(plan, row, context)))
-        # Before anything is read: what changes meanwhile is out of date afterwards.
+        # Before the function reads anything: what changes meanwhile is out of date afterwards.
         recipe = RecipeBook(plan, context.instance, told=rubrics_told(options)).recipe(place)
         tags = {MADE_WITH_TAG: made_with(plan, row, options)}
-        made = row.make(**_arguments(plan, row, context, given))
+        result = step.make(context, values, assets)
         if _BACKFILL_TAG in context.run.tags:
-            _refuse_in_backfill(context, row, made.checks)
-        return _result(row, made, tags=tags, recipe=recipe)
+            _refuse_in_backfill(context, row, result.checks)
+        return _result(row, result, tags=tags, recipe=recipe)
 
-    _declare(compute, row, (*inputs, *upstream), resources, result=_RESULTS[row.stored_as])
-    manager = _IO_MANAGERS[row.stored_as]
+    types: dict[str, Any] = {"context": dg.AssetExecutionContext}
+    for name in (*inputs, *step.upstream):
+        kind = row.input_types.get(name)
+        types[name] = kind if isinstance(kind, type) else inspect.Parameter.empty
+    step.declare(compute, types, result=_RESULTS[row.stored_as])
+    manager, needs_gpu = _IO_MANAGERS[row.stored_as], row.takes_gpu(plan)
     definition: dg.AssetsDefinition = dg.asset(
         key=key,
         description=inspect.getdoc(row.make),
@@ -179,14 +268,14 @@ def _build_asset(
                 key=asset_key(plan, name),
                 partition_mapping=edges[name].mapping,
                 # A single partition comes as a bare object, not as a mapping.
-                **({"dagster_type": dg.Any} if name in over or each.may_be_missing else {}),
-                metadata={"allow_missing_partitions": True} if each.may_be_missing else None,
+                **({"dagster_type": dg.Any} if name in over or how.may_be_missing else {}),
+                metadata={"allow_missing_partitions": True} if how.may_be_missing else None,
             )
-            for name, each in inputs.items()
+            for name, how in inputs.items()
         }
         | {
-            name: dg.AssetIn(key=dg.AssetKey.from_user_string(each), dagster_type=dg.Any)
-            for name, each in upstream.items()
+            name: dg.AssetIn(key=dg.AssetKey.from_user_string(outside), dagster_type=dg.Any)
+            for name, outside in step.upstream.items()
         },
         deps=[
             dg.AssetDep(
@@ -198,10 +287,10 @@ def _build_asset(
         ],
         kinds=set(row.kinds_of(plan)),
         owners=plan.config.owners,
-        pool=row.pool(plan),
+        pool=_GPU_POOL if needs_gpu else None,
         code_version=settings_version(plan, row),
-        op_tags=row.op_tags(plan),
-        io_manager_key=manager and f"{resource_prefix}{manager}",
+        op_tags=GPU_STEP_TAGS if needs_gpu else None,
+        io_manager_key=manager and f"{step.prefix}{manager}",
         dagster_type=_STORED_TYPES.get(row.stored_as),
         check_specs=[
             dg.AssetCheckSpec(check, asset=key, description=description, blocking=is_blocking)
@@ -266,40 +355,38 @@ def build_reporting_op(
         refuse_run: Raises where a run must not begin a step.
         resource_prefix: What the keys of its resources begin with.
     """
-    resources = {f"{resource_prefix}{name}": name for name in _RESOURCES}
+    step = _Step(plan, row, refuse_run, resource_prefix)
     definition = cast("dg.PartitionsDefinition[str]", partitions_over(plan.config, row.axes))
+    tables_key = f"{resource_prefix}{_TABLES}"
 
-    def compute(context: dg.OpExecutionContext, **given: Any) -> None:
+    def compute(context: dg.OpExecutionContext, **values: Any) -> None:
         refuse_run(context.instance, plan, context.run)
-        values = partition_values(context.partition_key, definition)
-        tables = given.pop(f"{resource_prefix}{_TABLES}")
-        given = {resources.get(name, name): value for name, value in given.items()}
+        partition, tables = _partition(plan, row, context), values[tables_key]
 
         def load(asset: str, how: Input) -> Any:
             def load_of(**changed: str) -> Any:
-                partition = dg.MultiPartitionKey({**values, **changed})
-                key = asset_key(plan, asset)
-                return _load(key, partition, definition, tables, how.may_be_missing)
+                place = dg.MultiPartitionKey({**partition, **changed})
+                return _load(asset_key(plan, asset), place, definition, tables, how.may_be_missing)
 
             if how.over is None:
                 return load_of()
             names = axis_names(plan.config, how.over)
-            found = {name: load_of(**{how.over: name}) for name in names}
-            return {name: table for name, table in found.items() if table is not None}
+            by_name = {name: load_of(**{how.over: name}) for name in names}
+            return {name: table for name, table in by_name.items() if table is not None}
 
-        given.update({name: load(name, how) for name, how in row.input_rows().items()})
-        made = row.make(**_arguments(plan, row, context, given))
+        assets = {name: load(name, how) for name, how in row.input_rows().items()}
+        made = step.make(context, values, assets)
         result, key = _result(row, made, tags={}), asset_key(plan, row.name)
         output = dg.build_output_context(
             asset_key=key,
-            partition_key=dg.MultiPartitionKey(values),
+            partition_key=dg.MultiPartitionKey(partition),
             asset_partitions_def=definition,
         )
         tables.handle_output(output, result.value)
         context.log_event(
             dg.AssetMaterialization(
                 asset_key=key,
-                partition=dg.MultiPartitionKey(values),
+                partition=dg.MultiPartitionKey(partition),
                 metadata={
                     **(result.metadata or {}),
                     **output.get_logged_metadata(),
@@ -309,18 +396,15 @@ def build_reporting_op(
             )
         )
         for check in made.checks:
-            # It is taken, and not among the types that the method names.
+            # The method accepts it, although its annotations do not list the type.
             context.log_event(cast("Any", check_evaluation(key, check)))
 
-    reads_from: dict[str, Any] = {
-        "context": dg.OpExecutionContext,
-        f"{resource_prefix}{_TABLES}": dg.ResourceParam[dg.IOManager],
-    }
-    _declare(compute, row, (), resources, given=reads_from, result=None)
+    types = {"context": dg.OpExecutionContext, tables_key: dg.ResourceParam[dg.IOManager]}
+    step.declare(compute, types, result=None)
     return dg.op(
         name=f"{plan.tournament_id}__{row.name}",
         description=_one_line(row),
-        pool=row.pool(plan),
+        pool=_GPU_POOL if row.takes_gpu(plan) else None,
     )(compute)
 
 
@@ -334,7 +418,7 @@ def build_reported_checks(
     return [
         _build_reported_check(plan, row, name, description)
         for row in rows
-        if row.on_request
+        if row.presence.on_request
         for name, description in row.checks_of(plan).items()
     ]
 
@@ -359,17 +443,17 @@ def _build_reported_check(
 
     def repeat(context: dg.AssetCheckExecutionContext) -> dg.AssetCheckResult:
         latest = context.instance.get_latest_materialization_event(key)
-        made = latest.asset_materialization if latest else None
-        if made is None or name not in made.metadata:
-            job = f"{plan.tournament_id}_test_judge"
+        event = latest.asset_materialization if latest else None
+        if event is None or name not in event.metadata:
+            job = plan.job("test_judge")
             words = f"nothing was found yet; the job {job} looks, and costs money"
             return dg.AssetCheckResult(
                 passed=False, severity=dg.AssetCheckSeverity.WARN, description=words
             )
         return dg.AssetCheckResult(
-            passed=bool(made.metadata[name].value),
+            passed=bool(event.metadata[name].value),
             severity=dg.AssetCheckSeverity.WARN,
-            description=str(made.metadata["what_it_means"].value),
+            description=str(event.metadata["what_it_means"].value),
         )
 
     return dg.asset_check(asset=key, name=name, description=description)(repeat)
@@ -401,13 +485,15 @@ def _build_observed(plan: TournamentPlan, row: AssetRow) -> dg.SourceAsset:
     """Build the observed asset of an input; an unreadable input is not observed."""
 
     def observe() -> Any:
-        found = {each.partition: each.version for each in row.make(plan) if each.version}
+        versions = {item.partition: item.version for item in row.make(plan) if item.version}
         if not row.axes:
-            return dg.DataVersion(found.get(None, ""))
-        return dg.DataVersionsByPartition({str(name): found[name] for name in found})
+            return dg.DataVersion(versions.get(None, ""))
+        return dg.DataVersionsByPartition(
+            {str(name): version for name, version in versions.items()}
+        )
 
-    versions = dg.DataVersionsByPartition if row.axes else dg.DataVersion
-    observe.__annotations__ = {"return": versions}
+    result = dg.DataVersionsByPartition if row.axes else dg.DataVersion
+    observe.__annotations__ = {"return": result}
     return dg.observable_source_asset(
         name=row.name,
         key_prefix=plan.tournament_id,
@@ -416,100 +502,18 @@ def _build_observed(plan: TournamentPlan, row: AssetRow) -> dg.SourceAsset:
     )(observe)
 
 
-def _declare(
-    compute: Callable[..., Any],
-    row: AssetRow,
-    inputs: Iterable[str],
-    resources: Mapping[str, str],
-    *,
-    given: Mapping[str, Any] = MappingProxyType({"context": dg.AssetExecutionContext}),
-    result: Any,
-) -> None:
-    """Give a function the signature that Dagster reads inputs, options and resources from."""
-    types: dict[str, Any] = dict(given)
-    if "options" in row.wanted:
-        types["config"] = config_class(row.wanted["options"])
-    for name in inputs:
-        declared = row.input_types.get(name)
-        is_known = isinstance(declared, type)
-        types[name] = declared if is_known else inspect.Parameter.empty
-    asks_for_all = "resources" in row.wanted
-    types |= {
-        key: _RESOURCES[name]
-        for key, name in resources.items()
-        if asks_for_all or name in row.wanted
-    }
-    keyword = inspect.Parameter.POSITIONAL_OR_KEYWORD
-    signature = inspect.Signature(
-        [inspect.Parameter(name, keyword, annotation=kind) for name, kind in types.items()],
-        return_annotation=result,
-    )
-    compute.__signature__ = signature  # type: ignore[attr-defined]
-    compute.__annotations__ = {**types, "return": result}
-
-
 @cache
 def config_class(options: type) -> type[dg.Config]:
     """Make Dagster's config of a dataclass of options; every option has a default."""
     declared: dict[str, Any] = {
-        each.name: (each.type, None if each.default is MISSING else each.default)
-        for each in fields(options)
+        item.name: (item.type, None if item.default is MISSING else item.default)
+        for item in fields(options)
     }
     return create_model(options.__name__, __base__=dg.Config, **declared)
 
 
-def _arguments(
-    plan: TournamentPlan,
-    row: AssetRow,
-    context: _Context,
-    given: dict[str, Any],
-) -> dict[str, Any]:
-    """Return the arguments of the row's function."""
-    wanted = row.wanted
-    surroundings = _surroundings(plan, row, context)
-    arguments = {name: read() for name, read in surroundings.items() if name in wanted}
-    if "options" in wanted:
-        chosen = given.pop("config")
-        arguments["options"] = wanted["options"](**chosen.model_dump())
-    if "inputs" in wanted:
-        together = {name: given.pop(name) for name in row.input_types if name in given}
-        arguments["inputs"] = wanted["inputs"](**together)
-    if "tables" in wanted:
-        arguments["tables"] = {name: given.pop(name) for name in row.tables if name in given}
-    if "resources" in wanted:
-        arguments["resources"] = Resources(**{name: given.pop(name) for name in _RESOURCES})
-    return {**arguments, **given}
-
-
 def _partition(plan: TournamentPlan, row: AssetRow, context: _Context) -> Mapping[str, str]:
     return partition_values(context.partition_key, partitions_over(plan.config, row.axes))
-
-
-def _surroundings(
-    plan: TournamentPlan, row: AssetRow, context: _Context
-) -> Mapping[str, Callable[[], Any]]:
-    def values() -> Mapping[str, str]:
-        return _partition(plan, row, context)
-
-    def step() -> Step:
-        mode, *name = sorted(values().items(), reverse=True)
-        return Step(
-            plan,
-            mode[1],
-            name[0][1] if name else "",
-            cast("Log", context.log),
-            partial(recorded_of, plan, context.instance),
-            context.run.tags,
-        )
-
-    return {
-        "plan": lambda: plan,
-        "config": lambda: plan.config,
-        "mode": lambda: values()["mode"],
-        "dimension": lambda: values()["dimension"],
-        "step": step,
-        "started_at": lambda: _run_start(context),
-    }
 
 
 def _run_start(context: _Context) -> datetime:

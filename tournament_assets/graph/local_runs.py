@@ -1,6 +1,6 @@
 """Runs that this process executes itself: what they need of it, and what others left behind.
 
-Runs of processes that died are ended, and an interrupt is noticed whatever else is done with it.
+Runs of processes that died are ended, and no interrupt goes unnoticed.
 """
 
 import logging
@@ -80,7 +80,7 @@ def close_runs_of_dead_processes(instance: dg.DagsterInstance) -> None:
 
 @contextmanager
 def noticed_interrupts() -> Iterator[Callable[[], bool]]:
-    """Notice every interrupt from the keyboard, whatever else is done with it.
+    """Notice every interrupt from the keyboard, even if other code handles it.
 
     Yields:
         Says whether one has come, then and afterwards. Outside the main thread none does.

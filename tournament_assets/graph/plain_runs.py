@@ -9,7 +9,7 @@ import logging
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, field, is_dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -78,7 +78,7 @@ class PlainRun:
     checks: dict[tuple[str, str], tuple[Check, ...]] = field(default_factory=dict)
 
     def __repr__(self) -> str:
-        """Name what was made; `frame` gives each."""
+        """List what was made; `frame` returns each."""
         return f"PlainRun({self.mode}: {', '.join(' '.join(key).strip() for key in self.values)})"
 
     def frame(self, asset: str, name: str = "") -> pd.DataFrame:
@@ -92,8 +92,8 @@ class PlainRun:
             InputError: If the run did not make it.
         """
         if (asset, name) not in self.values:
-            made = ", ".join(sorted({f"{each} {part}".strip() for each, part in self.values}))
-            raise InputError(f"{asset} {name} was not made; expected one of {made or 'nothing'}")
+            names = ", ".join(sorted({f"{row} {part}".strip() for row, part in self.values}))
+            raise InputError(f"{asset} {name} was not made; expected one of {names or 'nothing'}")
         value = self.values[asset, name]
         frame: pd.DataFrame = value.frame() if isinstance(value, StoredTable) else value
         return frame
@@ -136,8 +136,8 @@ def run_unrecorded(
     )
     done = run_plainly(plan, options, environment=environment, folder=folder, on_done=on_done)
     metadata: dict[str, list[Mapping[str, Any]]] = {}
-    for (asset, _), each in done.metadata.items():
-        metadata.setdefault(asset, []).append(each)
+    for (asset, _), facts in done.metadata.items():
+        metadata.setdefault(asset, []).append(facts)
     return summarise_run(
         plan,
         options.mode,
@@ -154,7 +154,7 @@ def run_plainly(
     *,
     environment: Mapping[str, str],
     until: str | None = None,
-    given: Mapping[tuple[str, str], Any] | None = None,
+    values: Mapping[tuple[str, str], Any] | None = None,
     folder: Path | None = None,
     on_done: StepListener = lambda _title, _label: None,
 ) -> PlainRun:
@@ -163,7 +163,7 @@ def run_plainly(
     Args:
         environment: The environment variables: keys, addresses, the ledger.
         until: Make only this asset and what it needs; by default everything.
-        given: Values to use instead of making them, by asset and the partition's entrant or
+        values: Values to use instead of making them, by asset and the partition's entrant or
             dimension: a list of rows, a data frame, a stored table or traces. Whatever only they
             would have needed is not made either.
         folder: Where tables are kept, in the layout in which Dagster keeps them; nowhere unless
@@ -181,14 +181,14 @@ def run_plainly(
         closing(Ledger(plan.project.ledger_url)) as ledger,
     ):
         engine = _Engine(plan, options, environment, folder, Path(temporary), ledger)
-        engine.take(given or {})
+        engine.take(values or {})
         needed = engine.needed(until)
         for job in jobs_of(plan):
             rows = [row for row in needed if row.job == job.name]
             for name in engine.names_of(rows[0]) if rows else ():
                 engine.run(job, rows, name, on_done)
-            if not any(row.pool(plan) for row in rows):
-                # The judge can take hours; nobody is to wait for the GPU meanwhile.
+            if not any(row.takes_gpu(plan) for row in rows):
+                # The judge can take hours; nobody should wait for the GPU meanwhile.
                 release_models()
     return engine.done
 
@@ -234,9 +234,9 @@ class _Engine:
         axis = next((axis for axis in row.axes if axis != "mode"), None)
         return ("",) if axis is None else axis_names(self._plan.config, axis)
 
-    def take(self, given: Mapping[tuple[str, str], Any]) -> None:
+    def take(self, values: Mapping[tuple[str, str], Any]) -> None:
         """Use given values instead of making them."""
-        for (asset, name), value in given.items():
+        for (asset, name), value in values.items():
             if (row := self._rows.get(asset)) is None or name not in self.names_of(row):
                 raise InputError(
                     f"{asset!r} with partition {name!r} is given; expected an asset of "
@@ -258,19 +258,19 @@ class _Engine:
     def needed(self, until: str | None) -> list[AssetRow]:
         """Return the rows that have to run, in the order of the table."""
         if until is None:
-            wanted = {job.name for job in jobs_of(self._plan) if job.part_of == "run"}
-            found = {name for name, row in self._rows.items() if row.job in wanted}
+            jobs = {job.name for job in jobs_of(self._plan) if job.part_of == "run"}
+            names = {name for name, row in self._rows.items() if row.job in jobs}
         elif until in self._rows:
-            found = self._ancestors(until)
+            names = self._ancestors(until)
         else:
             raise InputError(
-                f"{until!r} is no asset of {self._plan.tournament_id}; expected one of "
+                f"{until!r} is not an asset of {self._plan.tournament_id}; expected one of "
                 f"{', '.join(self._rows)}"
             )
         return [
             row
             for name, row in self._rows.items()
-            if name in found
+            if name in names
             and row.stored_as != "file"
             and not self._options.passes_over(row)
             and any((name, each) not in self.done.values for each in self.names_of(row))
@@ -297,7 +297,7 @@ class _Engine:
         done(title, label)
 
     def _make(self, row: AssetRow, name: str) -> None:
-        made: Made[Any] = row.make(**self._arguments(row, name))
+        made = self._call(row, name)
         stored = as_stored(made, row)
         place = (row.name, name)
         self.done.values[place] = self._kept(row, name, stored.value)
@@ -335,14 +335,14 @@ class _Engine:
         folder = (self._folder or self._temporary) / self._plan.tournament_id / row.name / name
         return folder / f"{mode}{'.npz' if row.stored_as == 'arrays' else '.parquet'}"
 
-    def _arguments(self, row: AssetRow, name: str) -> dict[str, Any]:
-        """Return what a row's function asks for."""
-        inputs = {
+    def _call(self, row: AssetRow, name: str) -> Made[Any]:
+        """Call a row's function with what it asks for."""
+        assets = {
             asset: self._input(row, self._rows[asset], how, name)
             for asset, how in row.input_rows().items()
             if asset in self._rows
         }
-        known: dict[str, Callable[[], Any]] = {
+        supplies: dict[str, Callable[[], Any]] = {
             "plan": lambda: self._plan,
             "config": lambda: self._plan.config,
             "mode": lambda: self._options.mode,
@@ -350,20 +350,13 @@ class _Engine:
             "step": lambda: self._step(name),
             "started_at": lambda: self._started_at,
             "upstream": dict,
-            "options": lambda: row.wanted["options"](**row.told(self._told)),
+            "options": lambda: row.told(self._told),
             "resources": lambda: self._resources,
             "ledger": lambda: self._resources.ledger,
             "judge": lambda: self._resources.judge,
-            "generator": lambda: self._resources.generator,
         }
-        wanted = row.wanted
-        found = {argument: read() for argument, read in known.items() if argument in wanted}
-        if is_dataclass(wanted.get("inputs")):
-            own = {each: inputs.pop(each) for each in row.input_types if each in inputs}
-            found["inputs"] = wanted["inputs"](**own)
-        if "tables" in wanted:
-            return {**found, "tables": inputs}
-        return {**found, **inputs}
+        made: Made[Any] = row.call(supplies, assets)
+        return made
 
     def _step(self, name: str) -> Step:
         plan = replace(self._plan, no_budget=self._options.no_budget)
@@ -371,9 +364,9 @@ class _Engine:
 
     def _recorded(self, asset: str, partition: str | None) -> Mapping[str, Any] | None:
         name, _, mode = (partition or self._options.mode).rpartition("|")
-        found = self.done.metadata.get((asset, name)) if mode == self._options.mode else None
-        return found and {
-            each: str(value) if isinstance(value, Path) else value for each, value in found.items()
+        metadata = self.done.metadata.get((asset, name)) if mode == self._options.mode else None
+        return metadata and {
+            key: str(value) if isinstance(value, Path) else value for key, value in metadata.items()
         }
 
     def _input(self, row: AssetRow, upstream: AssetRow, how: Input, name: str) -> Any:

@@ -7,7 +7,7 @@ must match the tag as well.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from itertools import product
 from typing import Any, cast
@@ -168,7 +168,7 @@ class RecipeBook:
         return [
             Place(name, join_partition(dict(zip(row.axes, values, strict=True))))
             for name, row in self.rows.items()
-            if row.stored_as != "file" and not row.on_request
+            if row.stored_as != "file" and not row.presence.on_request
             for values in product(
                 *(
                     (mode,) if axis == "mode" else axis_names(self.plan.config, axis)
@@ -204,7 +204,7 @@ def up_to_date(book: RecipeBook) -> Check:
     return Check(
         UP_TO_DATE,
         passed=not said,
-        description="; ".join(said) or "everything is as it would be made now",
+        description="; ".join(said) or "Up to date.",
         metadata={"out_of_date": sum(map(len, causes.values()))},
         is_error=True,
     )
@@ -242,11 +242,11 @@ def made_with(plan: TournamentPlan, row: AssetRow, options: Mapping[str, Any]) -
     Args:
         options: The options of the run that differ from their defaults.
     """
-    declared = fields(row.wanted["options"]) if "options" in row.wanted else ()
     chosen = {
-        each.name: options.get(each.name, each.default)
-        for each in declared
-        if each.name not in OF_ONE_RUN
+        name: options.get(name, default)
+        for name, default in row.options.items()
+        if name not in OF_ONE_RUN
     }
+    names = [] if row.names is None else row.names(plan)
     # A tag of Dagster holds 63 characters.
-    return fingerprint([program_fingerprint(), chosen, row.names(plan)])[:40]
+    return fingerprint([program_fingerprint(), chosen, names])[:40]

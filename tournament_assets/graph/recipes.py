@@ -53,15 +53,14 @@ def places_read(
     values = dict(zip(sorted(row.axes), place.partition.split("|"), strict=False))
     sources = [(name, each.over) for name, each in row.input_rows().items()]
     sources += [(name, None) for name in row.after]
-    found = [
+    places = [
         Place(name, join_partition(dict(zip(axes, names, strict=True))))
         for name, over in sources
         if name in rows
         for axes in [rows[name].axes]
         for names in product(*(_along(plan.config, axis, values, over) for axis in axes))
     ]
-    keys = row.upstream(plan) if row.upstream is not None else ()
-    return (*dict.fromkeys(found), *map(Place, keys))
+    return (*dict.fromkeys(places), *map(Place, row.upstream_keys(plan)))
 
 
 def _along(

@@ -3,13 +3,17 @@
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field, fields, is_dataclass
+from dataclasses import dataclass, field, fields
+from datetime import datetime
 from functools import cached_property
-from typing import Any, Literal, Protocol, get_args
+from typing import Annotated, Any, Literal, Protocol, TypeVar, get_args, get_origin
 
-from tournament_assets.project.plan import TournamentPlan
+from tournament_assets.project.plan import TournamentPlan, upstream_assets
+from tournament_assets.responses.entrant_responses import Resources
 from tournament_assets.runs.provenance import Records
+from tournament_assets.storage.tables import LoadedTable
 from tournament_assets.tournament.config import Mode, TournamentConfig
+from tournament_assets.verdicts.judge_requests import JudgeAccess, LedgerAccess
 
 COLLECTS_TAG = "tournament/collects"
 """The tag of a run that collects an open batch: the nonce under which the ledger has the batch."""
@@ -96,26 +100,64 @@ class Input:
     over: Axis | None = None
 
 
-_SURROUNDINGS = frozenset(
-    {
-        *("plan", "config", "mode", "dimension", "step", "started_at", "options"),
-        *("ledger", "judge", "generator", "resources", "upstream", "inputs", "tables"),
-    }
-)
-"""Arguments that are not assets."""
+Value = TypeVar("Value")
+Options = Annotated[Value, "options"]
+"""A dataclass of what a person may ask of a run; every field has a default."""
+Inputs = Annotated[Value, "inputs"]
+"""A dataclass whose fields are assets."""
+Tables = Annotated[Mapping[str, LoadedTable], "tables"]
+"""The assets that the row names in `tables`."""
+Upstream = Annotated[Mapping[str, object], "upstream"]
+"""The project's assets around the tournament that responses come from, by key."""
+ThisMode = Annotated[Mode, "mode"]
+ThisDimension = Annotated[str, "dimension"]
+StartedAt = Annotated[datetime, "started_at"]
+"""When the run began."""
+_SURROUNDINGS: Mapping[object, str] = {
+    TournamentPlan: "plan",
+    TournamentConfig: "config",
+    Step: "step",
+    LedgerAccess: "ledger",
+    JudgeAccess: "judge",
+    Resources: "resources",
+}
+
+
+def _role_and_type(annotation: Any) -> tuple[str, Any]:
+    """Return what an argument of a type is, one of the above or an asset, and its plain type."""
+    if get_origin(annotation) is Annotated:
+        kind, role = get_args(annotation)
+        return role, kind
+    return _SURROUNDINGS.get(annotation, "asset"), annotation
+
+
+@dataclass(frozen=True, slots=True)
+class Presence:
+    """When a tournament has an asset.
+
+    Attributes:
+        when: Whether a tournament has it; None for all.
+        note: The same in words, for the table in the documentation.
+        on_request: Whether only its own job makes it: to the graph it is external, so that no
+            button in the UI runs it, and it is never missing or out of date.
+    """
+
+    when: Callable[[TournamentPlan], bool] | None = None
+    note: str = ""
+    on_request: bool = False
 
 
 @dataclass(frozen=True)
 class AssetRow:
     """One asset: where it stands in the graph, and the function that makes it.
 
-    The function is passed the arguments that it names: `plan` or its `config`; its partition's
-    `mode` and `dimension`, or a whole `step`; other assets, each by its own name, one by one or as
-    the fields of the dataclass `inputs`, and of several partitions a mapping by entrant, dimension
-    or mode, in config order; `options` of the run, a dataclass; the resources `ledger`, `judge` and
-    `generator`, or all as `resources`; and `started_at`, when the run began. It returns
-    a `Made`: of `list[Row]`, of `WrittenTable[Row]`, or of a data frame annotated with `Row` for a
-    table, whose columns follow from that class. Its docstring is what the UI shows.
+    The types of the function's arguments say what it is passed: a plan or its config, a `Step` or
+    its partition's `ThisMode` and `ThisDimension`, `Options` of the run, `StartedAt`, access to the
+    ledger or the judge, or all `Resources`. Any other argument is an asset by its name; `Inputs`
+    holds several, and of several partitions comes a mapping by entrant, dimension or mode, in
+    config order. It returns a `Made`: of `list[Row]`, of `WrittenTable[Row]`, or of a data frame
+    annotated with `Row` for a table, whose columns follow from that class. Its docstring is what
+    the UI shows.
 
     Attributes:
         make: The function; the asset has its name.
@@ -126,8 +168,6 @@ class AssetRow:
         optional: Those of its inputs that may never have been made.
         over: The axis of which it loads every partition that there is, although it has it too.
         after: Assets that it depends on without loading them.
-        upstream: The keys of what it loads of the project around; the function is given them all
-            as the mapping `upstream`.
         settings: What of a plan decides what it holds, besides its inputs; its code version.
         checks: Descriptions of the checks it reports, by name.
         blocking_checks: Descriptions of those that stop what comes next if they fail as errors.
@@ -135,12 +175,8 @@ class AssetRow:
             read as a whole: it holds a row or more per pair of entrants and prompt, or whole pages;
             npz arrays; a run's directory; or a file that people edit.
         kinds: Labels in the UI.
-        pool: The concurrency pool it runs in, of a plan.
-        op_tags: Requirements of its step on the machine that runs it.
-        when: Whether a tournament has it.
-        note: Additional note for the table in the documentation.
-        on_request: Whether only its own job makes it: to the graph it is external, so that no
-            button in the UI runs it, and it is never missing or out of date.
+        needs_gpu: Whether its step needs a GPU, of which there is one; None if it never does.
+        presence: When a tournament has it.
         prepares: The asset that it is made for: it runs where that one does, and not where that
             one asks nothing or only what failed.
         names: What of a plan its text names besides its inputs: part of what it is made with.
@@ -156,7 +192,6 @@ class AssetRow:
     optional: AbstractSet[str] = frozenset()
     over: Axis | None = None
     after: tuple[str, ...] = ()
-    upstream: Callable[[TournamentPlan], tuple[str, ...]] | None = None
     settings: Callable[[TournamentPlan], Any] | None = None
     checks: Mapping[str, str] | Callable[[TournamentPlan], Mapping[str, str]] = field(
         default_factory=dict
@@ -164,13 +199,10 @@ class AssetRow:
     blocking_checks: Mapping[str, str] = field(default_factory=dict)
     stored_as: Literal["table", "stream", "arrays", "folder", "file"] = "table"
     kinds: AbstractSet[str] | Callable[[TournamentPlan], AbstractSet[str]] = frozenset({"parquet"})
-    pool: Callable[[TournamentPlan], str | None] = lambda _: None
-    op_tags: Callable[[TournamentPlan], Mapping[str, Any] | None] = lambda _: None
-    when: Callable[[TournamentPlan], bool] = lambda _: True
-    note: str = ""
-    on_request: bool = False
+    needs_gpu: Callable[[TournamentPlan], bool] | None = None
+    presence: Presence = Presence()
     prepares: str = ""
-    names: Callable[[TournamentPlan], list[Any]] = lambda _: []
+    names: Callable[[TournamentPlan], list[Any]] | None = None
     untold: AbstractSet[str] = frozenset()
 
     @property
@@ -191,24 +223,54 @@ class AssetRow:
         return row_type
 
     @cached_property
-    def wanted(self) -> Mapping[str, Any]:
-        """The names that the function asks for, with their types."""
+    def arguments(self) -> Mapping[str, tuple[str, Any]]:
+        """The role and the type of each argument of the function."""
         parameters = inspect.signature(self.make).parameters
-        return {name: parameter.annotation for name, parameter in parameters.items()}
+        return {name: _role_and_type(item.annotation) for name, item in parameters.items()}
+
+    def type_of(self, role: str) -> Any:
+        """Return the type of the argument that has a role; None if there is none."""
+        return next((kind for name, kind in self.arguments.values() if name == role), None)
 
     @cached_property
     def input_types(self) -> Mapping[str, Any]:
         """The types of the inputs, by asset, whether they come one by one or together."""
-        together = self.wanted.get("inputs")
-        if is_dataclass(together):
-            return {each.name: each.type for each in fields(together)}
-        return {name: kind for name, kind in self.wanted.items() if name not in _SURROUNDINGS}
+        types = {name: kind for name, (role, kind) in self.arguments.items() if role == "asset"}
+        inputs = self.type_of("inputs")
+        return types | {item.name: item.type for item in (fields(inputs) if inputs else ())}
 
     @property
-    def option_names(self) -> AbstractSet[str]:
-        """The names of the options that its function has."""
-        declared = fields(self.wanted["options"]) if "options" in self.wanted else ()
-        return {each.name for each in declared}
+    def options(self) -> Mapping[str, Any]:
+        """The defaults of the options that its function has, by name."""
+        options = self.type_of("options")
+        return {item.name: item.default for item in fields(options)} if options else {}
+
+    def upstream_keys(self, plan: TournamentPlan) -> tuple[str, ...]:
+        """Return the keys of what it loads of the project around."""
+        return upstream_assets(plan) if self.type_of("upstream") else ()
+
+    def call(self, supplies: Mapping[str, Callable[[], Any]], assets: Mapping[str, Any]) -> Any:
+        """Call the function with what it asks for.
+
+        Args:
+            supplies: Returns what is not an asset, by role; of the options their values, by name.
+            assets: The assets that there are, by name.
+        """
+        values: dict[str, Any] = {}
+        for name, (role, kind) in self.arguments.items():
+            if role == "asset":
+                if name in assets:
+                    values[name] = assets[name]
+            elif role == "inputs":
+                names = {item.name for item in fields(kind)} & assets.keys()
+                values[name] = kind(**{asset: assets[asset] for asset in names})
+            elif role == "tables":
+                values[name] = {asset: assets[asset] for asset in self.tables if asset in assets}
+            elif role == "options":
+                values[name] = kind(**supplies[role]())
+            else:
+                values[name] = supplies[role]()
+        return self.make(**values)
 
     def input_rows(self) -> Mapping[str, Input]:
         """Return how each asset that it reads is loaded; the edge follows from both ends' axes."""
@@ -218,13 +280,21 @@ class AssetRow:
         }
 
     def told(self, options: Mapping[str, Any]) -> dict[str, Any]:
-        """Return what of a run's options its function is told.
+        """Return the run's options that its function takes.
 
         Args:
             options: What was asked of the run, by name.
         """
-        names = self.option_names - self.untold
+        names = self.options.keys() - self.untold
         return {name: value for name, value in options.items() if name in names}
+
+    def takes_gpu(self, plan: TournamentPlan) -> bool:
+        """Whether its step needs a GPU in a tournament."""
+        return self.needs_gpu is not None and self.needs_gpu(plan)
+
+    def is_in(self, plan: TournamentPlan) -> bool:
+        """Whether a tournament has it."""
+        return self.presence.when is None or self.presence.when(plan)
 
     def kinds_of(self, plan: TournamentPlan) -> AbstractSet[str]:
         """Return what the UI marks it with."""

@@ -87,7 +87,7 @@ class RunOptions:
 
 def asks_again(row: AssetRow, told: JsonObject) -> bool:
     """Whether a run asks for another attempt at an asset, whatever is stored."""
-    return any(told.get(name) for name in _ASK_AGAIN & row.option_names)
+    return any(told.get(name) for name in _ASK_AGAIN & row.options.keys())
 
 
 OF_ONE_RUN = frozenset(

@@ -45,6 +45,7 @@ class RunSummary:
     requests_submitted: int
     responses_generated: int
     confidence: float
+    equivalent_within: float
     warnings: tuple[str, ...]
     outages: tuple[str, ...] = ()
     cautions: tuple[str, ...] = ()
@@ -100,6 +101,7 @@ def summarise_run(
         confidence=plan.config.ratings.confidence,
         # The cautions name the red lights; their checks would name them again.
         warnings=tuple(each for each in warnings if each.partition(": ")[0] not in red),
+        equivalent_within=plan.config.ratings.equivalent_within,
         outages=tuple(each.sentence for each in find_outages(audit, plan.config.checks)),
         cautions=(*red_sentences(lights), *copy_sentences(audit)),
         is_new=run_artifacts.__name__ in metadata,

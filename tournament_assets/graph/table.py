@@ -30,8 +30,9 @@ from tournament_assets.graph.rows import (
     MODE_BY_ENTRANT,
     AssetRow,
     JobRow,
+    Presence,
 )
-from tournament_assets.project.plan import TournamentPlan, upstream_assets
+from tournament_assets.project.plan import TournamentPlan
 from tournament_assets.reports.run.section_table import SECTIONS
 from tournament_assets.runs.provenance import read_versions, version_values
 from tournament_assets.tournament.entrants import (
@@ -41,7 +42,6 @@ from tournament_assets.tournament.entrants import (
 )
 from tournament_assets.tournament.extras import rows_of_extras
 from tournament_assets.tournament.fingerprints import fingerprint
-from tournament_assets.tournament.json_lines import JsonObject
 from tournament_assets.trust.measures import LIGHT_TABLES
 
 JOBS = (
@@ -80,18 +80,6 @@ anything is asked, and a price that the budget does not allow ends the run there
 """
 
 
-GPU_STEP_TAGS: JsonObject = {
-    "dagster-celery/queue": "gpu",
-    "dagster-k8s/config": {
-        "container_config": {"resources": {"limits": {"nvidia.com/gpu": "1"}}},
-    },
-}
-"""Sends a step to the Celery workers that listen on `gpu`, or gives its pod a GPU.
-
-Other executors do not look at them.
-"""
-
-
 def _generates(plan: TournamentPlan) -> bool:
     """Whether any entrant is generated here; recorded and served ones need no GPU."""
     return any(isinstance(entrant, LocalEntrant) for entrant in plan.config.entrants)
@@ -99,7 +87,10 @@ def _generates(plan: TournamentPlan) -> bool:
 
 _observed = partial(AssetRow, job="inputs", stored_as="file")
 _judge_test = partial(
-    AssetRow, stage="tests", axes=MODE_BY_DIMENSION, note="on request", on_request=True
+    AssetRow,
+    stage="tests",
+    axes=MODE_BY_DIMENSION,
+    presence=Presence(note="on request", on_request=True),
 )
 
 
@@ -163,15 +154,13 @@ _CORE = (
         axes=MODE,
         after=("entrants",),
         kinds=_entrant_kinds,
-        when=responses.has_served_entrants,
-        note="where an entrant is behind an API",
+        presence=Presence(responses.has_served_entrants, "where an entrant is behind an API"),
     ),
     AssetRow(
         responses.entrant_responses,
         stage="responses",
         job="responses",
         axes=MODE_BY_ENTRANT,
-        upstream=upstream_assets,
         after=("entrants", "entrant_requests"),
         untold=_BOUGHT_BEFORE,
         checks={
@@ -179,8 +168,7 @@ _CORE = (
             "no_empty_response": "Every response says something.",
         },
         kinds=_entrant_kinds,
-        pool=lambda plan: "gpu" if _generates(plan) else None,
-        op_tags=lambda plan: GPU_STEP_TAGS if _generates(plan) else None,
+        needs_gpu=_generates,
     ),
     AssetRow(
         prompts.match_list,
@@ -232,8 +220,7 @@ _CORE = (
         job="judging",
         axes=MODE_BY_DIMENSION,
         settings=settings.stopping_settings,
-        when=judging.is_adaptive,
-        note="with `adaptive` in a mode",
+        presence=Presence(judging.is_adaptive, "with `adaptive` in a mode"),
     ),
     AssetRow(
         verdicts.jury,
@@ -241,8 +228,7 @@ _CORE = (
         job="judging",
         axes=MODE_BY_DIMENSION,
         settings=settings.jury_settings,
-        when=verdicts.has_jury,
-        note="of several judges",
+        presence=Presence(verdicts.has_jury, "of several judges"),
     ),
     AssetRow(
         verdicts.judge_verdicts,
@@ -311,7 +297,7 @@ _CORE = (
         publishing.run_comparison,
         after=("run_artifacts",),
         kinds={"parquet", "markdown"},
-        note="this run and the one before",
+        presence=Presence(note="this run and the one before"),
     ),
     _judge_test(
         judge_repeats.judge_repeats,
@@ -348,7 +334,7 @@ def row_of(name: str) -> AssetRow:
 
 def rows_of(plan: TournamentPlan) -> dict[str, AssetRow]:
     """Return the rows that a tournament has, by the assets' names."""
-    return {row.name: row for row in ASSETS if row.when(plan)}
+    return {row.name: row for row in ASSETS if row.is_in(plan)}
 
 
 def jobs_of(plan: TournamentPlan) -> list[JobRow]:

@@ -43,10 +43,10 @@ def prepare_tables(connection: sa.Connection) -> None:
             part.create_all(connection)
     inspector = sa.inspect(connection)
     for table in tables:
-        found = {column["name"] for column in inspector.get_columns(table.name)}
-        if found != (expected := set(table.columns.keys())):
+        names = {column["name"] for column in inspector.get_columns(table.name)}
+        if names != (expected := set(table.columns.keys())):
             raise LedgerError(
-                f"the ledger's table {table.name!r} has columns {sorted(found)}; expected "
+                f"the ledger's table {table.name!r} has columns {sorted(names)}; expected "
                 f"{sorted(expected)}; it is of another version of this program: use that one, or "
                 "name another ledger by TOURNAMENT_LEDGER_URL"
             )

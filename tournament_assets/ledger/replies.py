@@ -77,7 +77,7 @@ class ReplyRecords(LedgerDatabase):
         Args:
             since: Leave out those that have not failed since then.
         """
-        found: dict[str, str] = {}
+        reasons: dict[str, str] = {}
         table = schema.failures
         with self._transaction() as connection:
             for chunk in chunks(request_keys):
@@ -89,8 +89,8 @@ class ReplyRecords(LedgerDatabase):
                 if since is not None:
                     query = query.where(table.c.failed_at >= time_text(since))
                 for row in connection.execute(query):
-                    found[row.request_key] = row.error_type or row.result_type
-        return found
+                    reasons[row.request_key] = row.error_type or row.result_type
+        return reasons
 
     def keys_failed(self, result_type: str, *, times: int) -> set[str]:
         """Return requests that failed with a type of result at least a given number of times."""
@@ -252,7 +252,7 @@ class ResponseRecords(LedgerDatabase):
         self, entrant_fingerprint: str, prompt_fingerprints: Iterable[str]
     ) -> dict[str, GeneratedResponse]:
         """Return an entrant's kept responses, by prompt fingerprint."""
-        found: dict[str, GeneratedResponse] = {}
+        responses: dict[str, GeneratedResponse] = {}
         with self._transaction() as connection:
             for chunk in chunks(prompt_fingerprints):
                 query = sa.select(schema.responses).where(
@@ -261,10 +261,10 @@ class ResponseRecords(LedgerDatabase):
                 )
                 for row in connection.execute(query):
                     values = {name: row._mapping[name] for name in _RESPONSE_NAMES}
-                    found[row.prompt_fingerprint] = GeneratedResponse(
+                    responses[row.prompt_fingerprint] = GeneratedResponse(
                         **values, diagnostics=json.loads(row.diagnostics)
                     )
-        return found
+        return responses
 
     def keep_responses(
         self, entrant_fingerprint: str, responses: Sequence[tuple[str, GeneratedResponse]]
@@ -345,12 +345,12 @@ class BatchRecords(LeaseRecords, SpendingRecords):
 
     def known_batch_ids(self, batch_ids: AbstractSet[str]) -> set[str]:
         """Return which of the provider's batch names are already recorded."""
-        known: set[str] = set()
+        recorded: set[str] = set()
         with self._transaction() as connection:
             for chunk in chunks(batch_ids):
                 query = sa.select(_BATCHES.c.batch_id).where(_BATCHES.c.batch_id.in_(chunk))
-                known.update(connection.scalars(query))
-        return known
+                recorded.update(connection.scalars(query))
+        return recorded
 
     def batch_states(
         self, *, batch_ids: AbstractSet[str] = frozenset(), nonces: AbstractSet[str] = frozenset()

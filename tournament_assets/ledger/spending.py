@@ -90,13 +90,13 @@ def _is_wanted(*, on_responses: bool) -> sa.ColumnElement[bool]:
 def _read_all_spending(
     connection: sa.Connection, moment: datetime | None, *, on_responses: bool
 ) -> list[Spending]:
-    found: list[Spending] = []
+    spendings: list[Spending] = []
     for table in (schema.replies, schema.paid_twice):
-        wanted = [_is_wanted(on_responses=on_responses)]
+        conditions = [_is_wanted(on_responses=on_responses)]
         if moment is not None:
-            wanted.append(table.c.received_at >= time_text(moment))
-        found += _read_spending(connection, table, *wanted)
-    return found
+            conditions.append(table.c.received_at >= time_text(moment))
+        spendings += _read_spending(connection, table, *conditions)
+    return spendings
 
 
 def _read_spending(
@@ -119,12 +119,12 @@ def _read_spending(
         .group_by(*kinds)
         .order_by(*kinds)
     )
-    found: list[Spending] = []
+    spendings: list[Spending] = []
     for row in connection.execute(query):
         values = row._mapping
         usage = TokenUsage(**{name: int(values[name] or 0) for name in TOKEN_NAMES})
         bought_at = {name: values[column] for column, name in schema.RATES.items()}
-        found.append(
+        spendings.append(
             Spending(
                 judge_model=row.judge_model,
                 channel=row.channel,
@@ -136,7 +136,7 @@ def _read_spending(
                 usd=None if None in bought_at.values() else cost_at(bought_at, usage),
             )
         )
-    return found
+    return spendings
 
 
 def _read_unbilled(
@@ -160,14 +160,14 @@ def _read_unbilled(
         .order_by(batches.c.begun_at, batches.c.nonce)
     )
     at_work = active_scopes(connection)
-    found: list[UnbilledBatch] = []
+    unbilled: list[UnbilledBatch] = []
     for row in connection.execute(query):
         n_requests, most_usd = row.n_unbilled, row.most_usd
         if row.state == "abandoned":
             n_requests = min(n_requests, row.at_once)
             most_usd = None if row.dearest_usd is None else n_requests * row.dearest_usd
         scope = scope_of(row)
-        found.append(
+        unbilled.append(
             UnbilledBatch(
                 judge_model=row.judge_model,
                 channel=row.channel,
@@ -179,8 +179,8 @@ def _read_unbilled(
                 is_at_work=scope in at_work,
             )
         )
-    found += _read_recovering(connection, is_wanted)
-    return found + _read_without_bill(connection, is_wanted, moment)
+    unbilled += _read_recovering(connection, is_wanted)
+    return unbilled + _read_without_bill(connection, is_wanted, moment)
 
 
 def _read_recovering(
@@ -226,7 +226,7 @@ def _read_without_bill(
         (replies, replies.c.received_at, is_unknown),
         (twice, twice.c.received_at, twice.c.output_tokens.is_(None)),
     ]
-    found: list[UnbilledBatch] = []
+    unbilled: list[UnbilledBatch] = []
     for table, written_at, is_without_bill in sources:
         query = (
             sa.select(
@@ -253,7 +253,7 @@ def _read_without_bill(
         )
         if moment is not None:
             query = query.where(written_at >= time_text(moment))
-        found += [
+        unbilled += [
             UnbilledBatch(
                 judge_model=row.judge_model,
                 channel=row.channel,
@@ -264,7 +264,7 @@ def _read_without_bill(
             )
             for row in connection.execute(query)
         ]
-    return found
+    return unbilled
 
 
 def _is_positive(column: sa.Column[int]) -> sa.Case[int]:

@@ -1,7 +1,7 @@
 """Accepted batches, one file each: a header, then a row for each request.
 
 A verdict is a pure function of its request, so only the requests are kept, in the order in which
-the results come out, and results are generated anew on every read.
+the results come out, and results are generated on every read.
 """
 
 import hashlib

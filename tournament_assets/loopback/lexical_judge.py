@@ -44,8 +44,8 @@ class Lexicon:
             plain: The text in lower case, with single spaces and straight apostrophes.
             n_words: How many of its words are among `words`.
         """
-        found = len(self._pattern.findall(plain))
-        return found if self._overlap else n_words + found
+        n_matches = len(self._pattern.findall(plain))
+        return n_matches if self._overlap else n_words + n_matches
 
 
 _COMMON_WORDS_TEXT = (
@@ -180,9 +180,9 @@ class Traits:
         """Return the mean number of words per sentence."""
         return self.n_words / max(1, len(_SENTENCE_END.findall(self._text)))
 
-    def measure_coverage(self, wanted: frozenset[str]) -> float:
+    def measure_coverage(self, words: frozenset[str]) -> float:
         """Return the share of the wanted words that the response holds; 0 if none are wanted."""
-        return len(wanted & self.content_words) / len(wanted) if wanted else 0.0
+        return len(words & self.content_words) / len(words) if words else 0.0
 
 
 # A response is judged in many pairs, which leave a batch in no particular order.
@@ -451,10 +451,10 @@ def score_response(parts: ShownParts, response: str, dimension: str | None) -> f
 def _measure_gold_share(parts: ShownParts, response: str, traits: Traits) -> float | None:
     if parts.gold_answer is None:
         return None
-    wanted = list_content_words(parts.gold_answer)
-    if not wanted:  # such as "No", which is all small words
+    words = list_content_words(parts.gold_answer)
+    if not words:  # such as "No", which is all small words
         return float(parts.gold_answer.casefold().strip() in list_words(response))
-    return traits.measure_coverage(wanted)
+    return traits.measure_coverage(words)
 
 
 def _score_form(traits: Traits) -> float:

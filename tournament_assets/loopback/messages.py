@@ -28,12 +28,12 @@ _VERDICT_MARK = "\nVERDICT: "
 
 def find_format_problem(params: Params) -> str | None:
     """Return what is wrong with the format that a request asks for, or None."""
-    wanted = _find_format(params)
-    if not wanted:
+    reply_format = _find_format(params)
+    if not reply_format:
         return None
-    if not isinstance(wanted, Mapping) or wanted.get("type") != "json_schema":
+    if not isinstance(reply_format, Mapping) or reply_format.get("type") != "json_schema":
         return "output_config.format.type: expected 'json_schema'"
-    schema = wanted.get("schema")
+    schema = reply_format.get("schema")
     properties = schema.get("properties") if isinstance(schema, Mapping) else None
     if not isinstance(properties, Mapping) or set(properties) not in _KNOWN_SCHEMAS:
         return (
@@ -45,8 +45,8 @@ def find_format_problem(params: Params) -> str | None:
 
 def find_wanted_names(params: Params) -> tuple[str, ...]:
     """Return the names of the values that a valid request wants as JSON; empty for prose."""
-    wanted = _find_format(params)
-    return tuple(wanted["schema"]["properties"]) if wanted else ()
+    reply_format = _find_format(params)
+    return tuple(reply_format["schema"]["properties"]) if reply_format else ()
 
 
 def _find_format(params: Params) -> Any:
@@ -68,8 +68,8 @@ def score_lexically(user_text: str, *, names: tuple[str, ...]) -> str:
         names: The names of the object's values, in order.
     """
     parts = [match["text"] for match in _PART.finditer(user_text)]
-    *wanted, response = parts or [user_text]
-    words = list_content_words("\n".join(wanted))
+    *context, response = parts or [user_text]
+    words = list_content_words("\n".join(context))
     score = round(examine(response).measure_coverage(words), 2) if words else 0.5
     reason = f"It has {score:.0%} of the words that what comes before it asks for."
     values = {"reason": reason, "score": score}

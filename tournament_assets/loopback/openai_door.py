@@ -51,9 +51,9 @@ def read_chat(body: Mapping[str, Any]) -> dict[str, Any]:
     if system:
         text = "\n\n".join(str(each.get("content", "")) for each in system)
         params["system"] = [{"type": "text", "text": text, "cache_control": {"type": "ephemeral"}}]
-    wanted = body.get("response_format")
-    if isinstance(wanted, Mapping) and wanted.get("type") == "json_schema":
-        schema = (wanted.get("json_schema") or {}).get("schema")
+    reply_format = body.get("response_format")
+    if isinstance(reply_format, Mapping) and reply_format.get("type") == "json_schema":
+        schema = (reply_format.get("json_schema") or {}).get("schema")
         params["output_config"] = {"format": {"type": "json_schema", "schema": schema}}
     if body.get("stream"):
         params["stream"] = True
@@ -223,8 +223,8 @@ class OpenAiDoor:
         return JSONResponse({"id": file_id, "object": "file", "purpose": "batch"})
 
     async def _create(self, request: Request) -> Response:
-        asked = await read_object(request)
-        path = self._uploaded(str(asked.get("input_file_id")))
+        body = await read_object(request)
+        path = self._uploaded(str(body.get("input_file_id")))
         if not path.is_file():
             raise Refusal(404, "not_found_error", f"No such File object: {path.stem}")
         requests = [read_line(line) for line in path.read_bytes().split(b"\n") if line.strip()]
@@ -234,14 +234,14 @@ class OpenAiDoor:
             f"{_MESSAGES}/batches",
             {"requests": requests},
             write=self.write_batch,
-            metadata=asked.get("metadata") or {},
+            metadata=body.get("metadata") or {},
         )
 
     async def _list(self, request: Request) -> Response:
-        given = request.query_params
-        query = {"limit": given.get("limit", "20")}
-        if "after" in given:
-            query["after_id"] = given["after"]
+        parameters = request.query_params
+        query = {"limit": parameters.get("limit", "20")}
+        if "after" in parameters:
+            query["after_id"] = parameters["after"]
         path = f"{_MESSAGES}/batches"
         return await self._ask(request, "GET", path, write=self._write_page, query=urlencode(query))
 
@@ -312,12 +312,12 @@ class OpenAiDoor:
             written: Mapping[str, Any] = write(value)
         else:
             written = {"error": self.write_error(value["error"])}
-        kept = {
+        passed_on = {
             name: text
             for name, text in answer.headers.items()
             if name not in ("content-length", "content-type")
         }
-        return JSONResponse(written, answer.status_code, kept)
+        return JSONResponse(written, answer.status_code, passed_on)
 
 
 async def keep_answer(app: ASGIApp, scope: Scope, receive: Receive) -> Response:

@@ -307,10 +307,10 @@ def _check(params: Params) -> None:
 
 def _read_limit(request: Request) -> int:
     """Return how many rows a page may hold."""
-    given = request.query_params.get("limit", "20")
-    if not given.isascii() or not given.isdigit() or not 1 <= int(given) <= 1000:
+    limit = request.query_params.get("limit", "20")
+    if not limit.isascii() or not limit.isdigit() or not 1 <= int(limit) <= 1000:
         raise invalid("limit: expected a number from 1 to 1000")
-    return int(given)
+    return int(limit)
 
 
 def _new_request_id() -> str:

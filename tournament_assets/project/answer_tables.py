@@ -55,7 +55,6 @@ _SPREADSHEET_ERRORS = frozenset(
     ("#DIV/0!", "#N/A", "#NAME?", "#NULL!", "#NUM!", "#REF!", "#VALUE!", "#SPILL!", "#CALC!")
 )
 _ONE_SOURCE = "all"
-_LISTED_PROBLEMS = 50
 _SAY_WHICH = "name it with --columns, such as --columns prompt=COLUMN"
 
 
@@ -85,14 +84,14 @@ class AnswerTable:
     @property
     def missing(self) -> dict[str, int]:
         """How many prompts each entrant left unanswered, without those that answered all."""
-        gaps = {name: len(self.prompts) - len(given) for name, given in self.answers.items()}
+        gaps = {name: len(self.prompts) - len(texts) for name, texts in self.answers.items()}
         return {name: gap for name, gap in gaps.items() if gap}
 
     @property
     def n_compared(self) -> int:
         """How many prompts all entrants answered; others are left out for fairness."""
         return sum(
-            all(prompt.prompt_id in given for given in self.answers.values())
+            all(prompt.prompt_id in texts for texts in self.answers.values())
             for prompt in self.prompts
         )
 
@@ -107,24 +106,20 @@ Columns = Mapping[ColumnRole, Sequence[str]]
 
 
 def parse_columns(written: Iterable[str]) -> dict[ColumnRole, list[str]]:
-    """Read the command line's `ROLE=COLUMN` options.
-
-    Raises:
-        InputError: With every one that is malformed.
-    """
+    """Read the command line's `ROLE=COLUMN` options."""
     problems = Problems()
-    found: dict[ColumnRole, list[str]] = {}
-    for each in written:
-        name, equals, column = each.partition("=")
+    columns: dict[ColumnRole, list[str]] = {}
+    for option in written:
+        name, equals, column = option.partition("=")
         role = next((role for role in ROLES if role == name.strip()), None)
         if role is None or not equals or not column.strip():
             problems.add(
-                f"--columns {each!r}; expected ROLE=COLUMN, with a role of {', '.join(ROLES)}"
+                f"--columns {option!r}; expected ROLE=COLUMN, with a role of {', '.join(ROLES)}"
             )
         else:
-            found.setdefault(role, []).append(column.strip())
+            columns.setdefault(role, []).append(column.strip())
     problems.raise_if_any()
-    return found
+    return columns
 
 
 def read_answers(path: Path, *, columns: Columns | None = None) -> AnswerTable:
@@ -151,7 +146,7 @@ def frame_answers(frame: pd.DataFrame, *, columns: Columns | None = None) -> Ans
         raise InputError(f"the frame has column {', '.join(map(repr, twice))} twice; rename one")
     named = frame.rename(columns=str)
     rows: list[tuple[str, JsonObject]] = []
-    problems = Problems(listed=_LISTED_PROBLEMS)
+    problems = Problems(of_file=True)
     for number, record in enumerate(named.to_dict("records"), start=1):
         row = {str(name): _without_nan(value) for name, value in record.items()}
         with problems.collected():
@@ -217,9 +212,6 @@ def arrange_answers(
         rows: Where each row is, and the row; None is a missing cell.
         title: What the rows are, for messages.
         columns: What the columns hold, if their names do not say so.
-
-    Raises:
-        InputError: With every problem of the rows.
     """
     names = list(dict.fromkeys(name for _, row in rows for name in row))
     filled = [
@@ -261,82 +253,96 @@ def _find_layout(
         names: The columns that are not empty.
         all_names: All columns.
     """
-    given = dict(columns or {})
-    problems = Problems()
-    for role, wanted in given.items():
-        if absent := [name for name in wanted if name not in all_names]:
-            problems.add(
-                f"{title}: no column {', '.join(map(repr, absent))}; it has {_listed(all_names)}"
-            )
-        if role != "response" and len(wanted) > 1:
-            problems.add(f"{title}: {len(wanted)} columns hold {role}; expected one")
-    problems.raise_if_any()
-    taken = {name for wanted in given.values() for name in wanted}
+    named = dict(columns or {})
+    _refuse_misnamed(named, all_names, title)
+    taken = {name for role_names in named.values() for name in role_names}
     usual: dict[ColumnRole, list[str]] = {
         role: [
             name
-            for known in _USUAL_NAMES[role]
+            for usual_name in _USUAL_NAMES[role]
             for name in names
-            if name not in taken and _plain(name) == known
+            if name not in taken and _plain(name) == usual_name
         ]
         for role in ROLES
     }
-    for role in ROLES:
-        if role not in given and len(usual[role]) > 1:
-            problems.add(
-                f"{title}: columns {_listed(usual[role])} may each hold {role}; say which with "
-                f"--columns {role}=COLUMN"
-            )
-
-    def column(role: ColumnRole) -> str | None:
-        return next(iter([*given.get(role, ()), *usual[role]]), None)
-
-    entrant, responses = column("entrant"), tuple(given.get("response", ()))
-    if not responses and entrant is not None and usual["response"]:
-        responses = (usual["response"][0],)
-    elif not responses:
-        known = {name for each in usual.values() for name in each} | taken
-        responses = tuple(
-            name for name in names if name not in known and not _NO_ENTRANTS.fullmatch(_plain(name))
+    has_role = taken.union(*usual.values())
+    others = tuple(
+        name for name in names if name not in has_role and not _NO_ENTRANTS.fullmatch(_plain(name))
+    )
+    columns_of = {role: [*named.get(role, ()), *usual[role]] for role in ROLES}
+    first = {role: next(iter(columns_of[role]), None) for role in ROLES}
+    named_entrant = next(iter(named.get("entrant", ())), None)
+    entrant: str | None
+    unclear: str | None = None
+    match list(named.get("response", ())), first["entrant"], usual["response"]:
+        case [response], entrant, _:
+            responses: tuple[str, ...] = (response,)
+        case [_, *_] as several, _, _:
+            entrant, responses = named_entrant, tuple(several)
+        case [], str() as entrant, [response, *_]:
+            responses = (response,)
+        case _:
+            entrant, responses = named_entrant, others
+            unclear = next(iter(usual["response"]), None)
+    nameless = [name for name in responses if not name.strip()]
+    is_few = len(responses) < 2 if entrant is None else len(responses) != 1
+    problems = [
+        f"{title}: columns {_listed(usual[role])} may each hold {role}; say which with "
+        f"--columns {role}=COLUMN"
+        for role in ROLES
+        if role not in named and len(usual[role]) > 1
+    ] or [
+        f"{title}: {problem}"
+        for is_wrong, problem in (
+            (
+                unclear is not None,
+                f"column {unclear!r} may be an entrant's or hold the gold answers; say which with "
+                f"--columns gold_answer={unclear} or with a --columns response=COLUMN for each "
+                "entrant, or name the column of entrants with --columns entrant=COLUMN",
+            ),
+            (
+                first["prompt"] is None,
+                "no column holds the prompts' text, which the judge is shown; it has "
+                f"{_listed(all_names)}; {_SAY_WHICH}",
+            ),
+            (
+                is_few,
+                f"{_listed(responses) or 'no column'} holds responses, of {_listed(all_names)}; "
+                "expected a column for each of two entrants or more, or columns entrant and "
+                f"response; {_SAY_WHICH}",
+            ),
+            (
+                bool(nameless),
+                f"the header has no name for {len(nameless)} column with cells; name the entrant "
+                "whose answers it holds, or empty it",
+            ),
         )
-        if usual["response"] and not problems:
-            problems.add(
-                f"{title}: column {usual['response'][0]!r} may be an entrant's or hold the gold "
-                f"answers; say which with --columns gold_answer={usual['response'][0]} or with a "
-                "--columns response=COLUMN for each entrant, or name the column of entrants with "
-                "--columns entrant=COLUMN"
-            )
-        entrant = None if "entrant" not in given else entrant
-    elif "entrant" not in given and len(responses) > 1:
-        entrant = None
-    prompt = column("prompt")
-    if prompt is None and not problems:
-        problems.add(
-            f"{title}: no column holds the prompts' text, which the judge is shown; it has "
-            f"{_listed(all_names)}; {_SAY_WHICH}"
-        )
-    if not problems and (len(responses) < 2 if entrant is None else len(responses) != 1):
-        expected = "a column for each of two entrants or more, or columns entrant and response"
-        problems.add(
-            f"{title}: {_listed(responses) or 'no column'} holds responses, of "
-            f"{_listed(all_names)}; expected {expected}; {_SAY_WHICH}"
-        )
-    if not problems and (nameless := [name for name in responses if not name.strip()]):
-        problems.add(
-            f"{title}: the header has no name for {len(nameless)} column with cells; name the "
-            "entrant whose answers it holds, or empty it"
-        )
-    problems.raise_if_any()
-    used = {prompt, column("prompt_id"), column("gold_answer"), column("source"), entrant}
+        if is_wrong
+    ][:1]
+    if problems:
+        raise InputError(problems)
+    used = {first["prompt"], first["prompt_id"], first["gold_answer"], first["source"], entrant}
     return _Layout(
-        prompt=str(prompt),
-        prompt_id=column("prompt_id"),
-        gold_answer=column("gold_answer"),
-        source=column("source"),
+        prompt=str(first["prompt"]),
+        prompt_id=first["prompt_id"],
+        gold_answer=first["gold_answer"],
+        source=first["source"],
         entrant=entrant,
         responses=responses,
         left_out=tuple(name for name in all_names if name not in used.union(responses)),
     )
+
+
+def _refuse_misnamed(named: Columns, all_names: Sequence[str], title: str) -> None:
+    problems = Problems()
+    for role, names in named.items():
+        if absent := [name for name in names if name not in all_names]:
+            problems.add(
+                f"{title}: no column {', '.join(map(repr, absent))}; it has {_listed(all_names)}"
+            )
+        if role != "response" and len(names) > 1:
+            problems.add(f"{title}: {len(names)} columns hold {role}; expected one")
+    problems.raise_if_any()
 
 
 def _plain(name: str) -> str:
@@ -362,7 +368,7 @@ class _Gathered:
 
     def __init__(self, layout: _Layout, title: str) -> None:
         self._layout, self._title = layout, title
-        self._problems = Problems(listed=_LISTED_PROBLEMS)
+        self._problems = Problems(of_file=True)
         self._prompts: dict[str, _Row] = {}
         self._answers: dict[str, dict[str, tuple[str, str]]] = {}
         self._n_again = 0
@@ -387,10 +393,11 @@ class _Gathered:
             return
         key = prompt_id if prompt_id is not None else text.strip()
         source = self._text(where, row, layout.source)
-        found = _Row(where, text, source or _ONE_SOURCE, self._text(where, row, layout.gold_answer))
-        first = self._prompts.setdefault(key, found)
-        self._compare(first, found, key)
-        if found.source == CURATED_SOURCE:
+        prompt = _Row(
+            where, text, source or _ONE_SOURCE, self._text(where, row, layout.gold_answer)
+        )
+        self._compare(self._prompts.setdefault(key, prompt), prompt, key)
+        if prompt.source == CURATED_SOURCE:
             self._problems.add(
                 f"{where}, column {layout.source!r}: {CURATED_SOURCE!r} is the name of prompts "
                 "with an expected behaviour; expected another name"
@@ -407,25 +414,25 @@ class _Gathered:
             return
         self._answer(where, row, layout.responses[0], entrant.strip(), key)
 
-    def _compare(self, first: _Row, found: _Row, key: str) -> None:
+    def _compare(self, first: _Row, again: _Row, key: str) -> None:
         pairs = (
-            (self._layout.prompt, first.text.strip(), found.text.strip()),
-            (self._layout.source, first.source, found.source),
-            (self._layout.gold_answer, first.gold_answer, found.gold_answer),
+            (self._layout.prompt, first.text.strip(), again.text.strip()),
+            (self._layout.source, first.source, again.source),
+            (self._layout.gold_answer, first.gold_answer, again.gold_answer),
         )
         for column, before, now in pairs:
             if before != now:
                 self._problems.add(
-                    f"{found.where}, column {column!r}: {now!r:.60} differs from {before!r:.60} "
+                    f"{again.where}, column {column!r}: {now!r:.60} differs from {before!r:.60} "
                     f"at {first.where}, for the same prompt ({key!r:.40}); expected the same"
                 )
 
     def _answer(self, where: str, row: JsonObject, column: str, entrant: str, key: str) -> None:
-        given = self._answers.setdefault(entrant, {})
+        answers = self._answers.setdefault(entrant, {})
         text = self._text(where, row, column, is_response=True)
         if text is None:
             return
-        before, at = given.setdefault(key, (text, where))
+        before, at = answers.setdefault(key, (text, where))
         if at == where:
             return
         if before == text:
@@ -464,8 +471,8 @@ class _Gathered:
 
     def table(self) -> AnswerTable:
         """Return the rows as a table."""
-        silent = [name for name, given in self._answers.items() if not given]
-        speaking = {name: given for name, given in self._answers.items() if given}
+        silent = [name for name, answers in self._answers.items() if not answers]
+        speaking = {name: answers for name, answers in self._answers.items() if answers}
         if len(speaking) < 2 and not self._problems:
             self._problems.add(
                 f"{self._title}: the answers are of {_listed(speaking) or 'nobody'}; expected two "
@@ -480,8 +487,8 @@ class _Gathered:
                 for key, row in self._prompts.items()
             ),
             answers={
-                names[entrant]: {ids[key]: text for key, (text, _) in given.items()}
-                for entrant, given in speaking.items()
+                names[entrant]: {ids[key]: text for key, (text, _) in answers.items()}
+                for entrant, answers in speaking.items()
             },
             names={names[entrant]: entrant for entrant in speaking},
             layout=self._layout.kind,
@@ -510,17 +517,17 @@ class _Gathered:
         if silent:
             yield f"left out, since they answer nothing: {_listed(silent)}"
         if self._n_again:
-            yield f"{self._n_again} answers stand in the table more than once, and count once"
+            yield f"{self._n_again} answers are in the table more than once, and count once"
 
 
 def _identifiers(names: Iterable[str]) -> dict[str, str]:
     """Return an id for each name, as similar as possible; no two differ only by case."""
-    found: dict[str, str] = {}
+    ids: dict[str, str] = {}
     used: set[str] = set()
     for number, name in enumerate(names, start=1):
         words = re.sub(r"[_.]*[^A-Za-z0-9.-]+[_.]*", "_", name)
         plain = words.strip("_.-") or f"entrant_{number}"
         options = (plain if again == 1 else f"{plain}_{again}" for again in range(1, 10_000))
-        found[name] = next(each for each in options if each.casefold() not in used)
-        used.add(found[name].casefold())
-    return found
+        ids[name] = next(option for option in options if option.casefold() not in used)
+        used.add(ids[name].casefold())
+    return ids

@@ -65,10 +65,6 @@ def write_config(values: Mapping[str, Any], folder: Path) -> Path:
     Args:
         values: Its keys.
         folder: The project.
-
-    Raises:
-        InputError: With every problem of it; or if a file of that name is there that this function
-            did not write, or it cannot be written.
     """
     try:
         text = yaml.safe_dump(dict(values), sort_keys=False, allow_unicode=True)
@@ -222,15 +218,15 @@ def _family_problems(
         if isinstance(each, Mapping)
     ]
     families = values.get("families")
-    known = [name for name in (*entrant_ids, *judges) if name is not None]
+    models = [name for name in (*entrant_ids, *judges) if name is not None]
     return [
         (
             ("families", str(name)),
             f"{name!r} is given a family and takes no part; "
-            f"expected an entrant or a judge model: {', '.join(map(str, known))}",
+            f"expected an entrant or a judge model: {', '.join(map(str, models))}",
         )
         for name in (families if isinstance(families, Mapping) else ())
-        if name not in known
+        if name not in models
     ]
 
 
@@ -241,9 +237,9 @@ def _gate_problems(
     gate, judged = values.get("gate"), values.get("dimensions")
     if not isinstance(gate, Mapping):
         return []
-    known = ", ".join(str(each) for each in entrant_ids if each is not None)
+    entrants = ", ".join(str(each) for each in entrant_ids if each is not None)
     problems: list[tuple[tuple[str | int, ...], str]] = [
-        (("gate", side), f"gate.{side} is {gate[side]!r}; expected one of {known}")
+        (("gate", side), f"gate.{side} is {gate[side]!r}; expected one of {entrants}")
         for side in ("candidate", "baseline")
         if isinstance(gate.get(side), str) and gate[side] not in entrant_ids
     ]
@@ -253,6 +249,6 @@ def _gate_problems(
     dimensions = gate.get("dimensions")
     for index, name in enumerate(dimensions if isinstance(dimensions, list) else ()):
         if isinstance(judged, Mapping) and name not in judged:
-            found = f"{name!r} is not judged; expected one of {', '.join(map(str, judged))}"
-            problems.append((("gate", "dimensions", index), found))
+            problem = f"{name!r} is not judged; expected one of {', '.join(map(str, judged))}"
+            problems.append((("gate", "dimensions", index), problem))
     return problems

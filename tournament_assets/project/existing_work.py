@@ -59,11 +59,7 @@ def known_responses(
     *,
     ledger: "Ledger",
 ) -> dict[AnswerKey, str]:
-    """Return an entrant's existing responses to the given prompts, by prompt and sample.
-
-    Raises:
-        InputError: If a recorded file cannot be used. Missing weights are no problem.
-    """
+    """Return an entrant's existing responses to the given prompts, by prompt and sample."""
     if answers_once(entrant) and any(each.sample > 1 for each in prompts):
         firsts = first_samples(prompts)
         once = known_responses(plan, entrant, bank, firsts, ledger=ledger)
@@ -72,17 +68,17 @@ def known_responses(
             for each in prompts
             if (each.prompt_id, 1) in once
         }
-    wanted = {answer_key(prompt) for prompt in prompts}
+    keys = {answer_key(prompt) for prompt in prompts}
     if isinstance(entrant, RecordedEntrant):
         path = plan.project.resolve(entrant.responses, what=f"{entrant.entrant_id}'s responses")
         recorded = load_recorded_responses(path, entrant, prompts=bank).responses
-        return {answer_key(row): row.text for row in recorded if answer_key(row) in wanted}
+        return {answer_key(row): row.text for row in recorded if answer_key(row) in keys}
     try:
         identity = entrant_fingerprint(entrant, plan.project)
     except InputError:
         return {}
-    kept = ledger.responses(identity, [prompt.fingerprint for prompt in prompts])
-    return {answer_key(response): response.text for response in kept.values()}
+    stored = ledger.responses(identity, [prompt.fingerprint for prompt in prompts])
+    return {answer_key(response): response.text for response in stored.values()}
 
 
 def pairs_of_dimension(
@@ -100,11 +96,7 @@ def pairs_of_dimension(
 def existing_requests(
     plan: TournamentPlan, mode: Mode, judge: Judge, *, ledger: "Ledger"
 ) -> dict[str, JudgeRequests]:
-    """Return a judge's requests about the existing responses, by dimension.
-
-    Raises:
-        InputError: If the bank, a rubric or a recorded file cannot be used.
-    """
+    """Return a judge's requests about the existing responses, by dimension."""
     config = plan.config
     bank, prompts = load_bank_and_selection(plan, mode)
     responses = {
@@ -148,18 +140,14 @@ class FailedPresentation:
 def find_failed_presentations(
     plan: TournamentPlan, mode: Mode, *, ledger: "Ledger", judge_model: str | None = None
 ) -> list[FailedPresentation]:
-    """Return what could be judged again, by dimension and pair, without asking a judge.
-
-    Raises:
-        InputError: If the bank, a rubric or a recorded file cannot be used.
-    """
-    found: list[FailedPresentation] = []
-    asked = [
+    """Return what could be judged again, by dimension and pair, without asking a judge."""
+    presentations: list[FailedPresentation] = []
+    scopes = [
         (plan.verdict_scope(mode, dimension, judge), of_dimension)
         for judge in plan.config.judges_of(mode, model=judge_model)
         for dimension, of_dimension in existing_requests(plan, mode, judge, ledger=ledger).items()
     ]
-    for scope, of_dimension in asked:
+    for scope, of_dimension in scopes:
         dimension = scope.dimension
         failed = find_failed_requests(
             (request.request_key for request in of_dimension),
@@ -167,7 +155,7 @@ def find_failed_presentations(
             ledger=ledger,
             reply_format=plan.config.judging.reply_format,
         )
-        found.extend(
+        presentations.extend(
             FailedPresentation(
                 dimension=dimension,
                 prompt_id=request.prompt_id,
@@ -179,4 +167,4 @@ def find_failed_presentations(
             for request in of_dimension
             if request.request_key in failed
         )
-    return found
+    return presentations

@@ -110,15 +110,11 @@ def write_new_project(
         folder: May be missing or hold other files. Its own `.gitignore` is kept.
         tournament: What it is made from; the sample by default.
         replaces: Existing files are overwritten if the first line of their config contains this.
-
-    Raises:
-        InputError: With every file that would be overwritten, if the judge is unknown, or if a file
-            cannot be written; only in the last case may files have been written.
     """
-    made = sample_tournament() if tournament is None else tournament
+    content = sample_tournament() if tournament is None else tournament
     tournament_id = as_identifier(folder.resolve().name)
     config = folder / "configs" / f"{tournament_id}.yaml"
-    contents = {config: _config_text(made, tournament_id)}
+    contents = {config: _config_text(content, tournament_id)}
     contents[folder / "prompts.jsonl"] = _json_lines(
         {
             "prompt_id": prompt.prompt_id,
@@ -126,11 +122,11 @@ def write_new_project(
             "source": prompt.source,
             **({} if prompt.gold_answer is None else {"gold_answer": prompt.gold_answer}),
         }
-        for prompt in made.answers.prompts
+        for prompt in content.answers.prompts
     )
-    for name, text in made.rubrics.items():
+    for name, text in content.rubrics.items():
         contents[folder / "rubrics" / f"{name}.txt"] = text
-    for entrant, answers in made.answers.answers.items():
+    for entrant, answers in content.answers.answers.items():
         contents[folder / "responses" / f"{entrant}.jsonl"] = _json_lines(
             {"prompt_id": name, "response": text} for name, text in answers.items()
         )
@@ -189,31 +185,33 @@ def _json_lines(rows: Iterable[Mapping[str, str]]) -> str:
     return "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
 
 
-def _config_text(made: NewTournament, tournament_id: str) -> str:
+def _config_text(tournament: NewTournament, tournament_id: str) -> str:
     template = Template((_SAMPLES / "config.yaml").read_text(encoding="utf-8"))
-    share = min(0.5, math.ceil(100 * _PILOT_PROMPTS / len(made.answers.prompts)) / 100)
-    budget = f"budget: {{usd: {20 if made.budget_usd is None else made.budget_usd:g}}}"
+    share = min(0.5, math.ceil(100 * _PILOT_PROMPTS / len(tournament.answers.prompts)) / 100)
+    budget = f"budget: {{usd: {20 if tournament.budget_usd is None else tournament.budget_usd:g}}}"
     return template.substitute(
-        about="\n# ".join(textwrap.wrap(made.about, 98)),
+        about="\n# ".join(textwrap.wrap(tournament.about, 98)),
         tournament_id=tournament_id,
-        description=_scalar(made.description),
+        description=_scalar(tournament.description),
         share=f"{share:g}",
-        dimensions="\n".join(_dimension_lines(made)),
-        judges="\n".join(_judge_lines(made.judge)),
-        domain=f"  domain: {_scalar(made.domain)}"
-        + ("" if made.domain else "  # such as code review"),
-        budget=f"  {'# ' if made.budget_usd is None else ''}{budget}",
-        entrants="\n".join(_entrant_lines(made)),
+        dimensions="\n".join(_dimension_lines(tournament)),
+        judges="\n".join(_judge_lines(tournament.judge)),
+        domain=f"  domain: {_scalar(tournament.domain)}"
+        + ("" if tournament.domain else "  # such as code review"),
+        budget=f"  {'# ' if tournament.budget_usd is None else ''}{budget}",
+        entrants="\n".join(_entrant_lines(tournament)),
     )
 
 
-def _dimension_lines(made: NewTournament) -> Iterator[str]:
-    has_gold = any(prompt.gold_answer is not None for prompt in made.answers.prompts)
-    shown = made.rubrics if made.gold_dimensions is None else made.gold_dimensions
-    for name in made.rubrics:
+def _dimension_lines(tournament: NewTournament) -> Iterator[str]:
+    has_gold = any(prompt.gold_answer is not None for prompt in tournament.answers.prompts)
+    with_gold = (
+        tournament.rubrics if tournament.gold_dimensions is None else tournament.gold_dimensions
+    )
+    for name in tournament.rubrics:
         yield f"  {name}:"
         yield f"    rubric: rubrics/{name}.txt"
-        if has_gold and name in shown:
+        if has_gold and name in with_gold:
             yield "    shows_gold_answer: true"
 
 
@@ -236,9 +234,9 @@ def _judge_lines(judge: str) -> Iterator[str]:
         yield "    waiting: {poll_initial_seconds: 0.1, poll_max_seconds: 2.0}"
 
 
-def _entrant_lines(made: NewTournament) -> Iterator[str]:
-    notes = made.notes or {}
-    for entrant, name in made.answers.names.items():
+def _entrant_lines(tournament: NewTournament) -> Iterator[str]:
+    notes = tournament.notes or {}
+    for entrant, name in tournament.answers.names.items():
         yield f"  - entrant_id: {_scalar(entrant)}"
         yield "    loader: recorded"
         if (note := notes.get(entrant, name)) != entrant:

@@ -57,6 +57,10 @@ class TournamentPlan:
         purpose = verdicts_of(judge.model) if self.config.has_jury(mode) else VERDICTS
         return JudgingScope(self.tournament_id, mode, dimension, purpose)
 
+    def job(self, name: str) -> str:
+        """Return the name that one of the tournament's jobs has in Dagster."""
+        return f"{self.tournament_id}_{name}"
+
     def group(self, stage: str) -> str:
         """Return the asset group of one of the tournament's stages."""
         return f"{self.tournament_id}_{stage}"
@@ -83,11 +87,7 @@ def upstream_assets(plan: TournamentPlan) -> tuple[str, ...]:
 
 
 def refuse_upstream_assets(plan: TournamentPlan) -> None:
-    """Refuse responses that are assets, which need a surrounding project.
-
-    Raises:
-        InputError: With every such entrant.
-    """
+    """Refuse responses that are assets, which need a surrounding project."""
     problems = Problems()
     for entrant in plan.config.entrants:
         if isinstance(entrant, RecordedEntrant) and entrant.responses.asset is not None:

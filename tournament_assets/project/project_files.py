@@ -31,7 +31,7 @@ from tournament_assets.tournament.fingerprints import fingerprint
 from tournament_assets.tournament.hydra_entrants import CustomPoeEntrant, NeededShards
 from tournament_assets.tournament.json_lines import read_json_lines
 from tournament_assets.tournament.judges import Rubric, parse_rubric
-from tournament_assets.tournament.places import Location, ResponsesPlace
+from tournament_assets.tournament.places import FilePlace, Location, ResponsesPlace
 from tournament_assets.tournament.prompts import Prompt, parse_prompt_bank
 
 
@@ -52,15 +52,12 @@ class Project:
         """The SQLAlchemy URL of the ledger."""
         return self.environment.get("TOURNAMENT_LEDGER_URL") or default_ledger_url(self.folder)
 
-    def resolve(
-        self, location: Location, *, what: str, key: str = "", is_file: bool = False
-    ) -> Path:
+    def resolve(self, location: Location, *, what: str, key: str = "") -> Path:
         """Return the file or folder that a config names.
 
         Args:
             what: What it is, for messages.
             key: Where the config names it, for messages; an entrant is called by its id.
-            is_file: Whether a folder is refused.
 
         Raises:
             InputError: If its environment variable is not set, or nothing is there.
@@ -88,21 +85,18 @@ class Project:
         else:
             path = self.folder / Path(str(location.path)).expanduser()
             named = repr(location.path)
+        is_file = isinstance(location, FilePlace)
         if not path.exists() or (is_file and path.is_dir()):
-            found = "is a folder" if path.exists() else "does not exist"
+            problem = "is a folder" if path.exists() else "does not exist"
             raise InputError(
-                f"{where}: {named} points to {path}, which {found}; "
+                f"{where}: {named} points to {path}, which {problem}; "
                 f"expected {'a file, ' if is_file else ''}{what}, there{hint}"
             )
         return path
 
 
 def load_prompt_bank(path: Path) -> list[Prompt]:
-    """Read a prompt bank from a JSONL file, without a tournament.
-
-    Raises:
-        InputError: With every problem of every line.
-    """
+    """Read a prompt bank from a JSONL file, without a tournament."""
     return parse_prompt_bank(read_json_lines(path))
 
 
@@ -117,9 +111,7 @@ def load_bank(config: TournamentConfig, project: Project) -> list[Prompt]:
     Raises:
         InputError: With every problem of every line, or if the bank is missing.
     """
-    path = project.resolve(
-        config.prompt_bank, what="the prompt bank", key="prompt_bank", is_file=True
-    )
+    path = project.resolve(config.prompt_bank, what="the prompt bank", key="prompt_bank")
     return parse_prompt_bank(read_json_lines(path), gold_dimensions=config.gold_dimensions)
 
 
@@ -224,18 +216,13 @@ def places_of(entrant: AnyEntrant, project: Project) -> list[Path]:
             place,
             what=f"{entrant.entrant_id}'s {name}",
             key=f"entrants.{entrant.entrant_id}.{name}",
-            is_file=name == "responses",
         )
         for name, place in entrant.files.items()
     ]
 
 
 def find_entrant_files(entrant: LocalEntrant, project: Project) -> EntrantFiles:
-    """Return the files of an entrant whose responses are generated here.
-
-    Raises:
-        InputError: With everything that is not where the config says.
-    """
+    """Return the files of an entrant whose responses are generated here."""
     weights: list[Path] = []
     shards: dict[str, list[Path]] = {}
     problems = Problems()
@@ -272,10 +259,10 @@ def entrant_file_problems(entrants: Sequence[LocalEntrant], project: Project) ->
         for adapter, needed in _needed_shards(entrant).items():
             shards.setdefault((adapter, needed), []).append(entrant.entrant_id)
     problems = Problems()
-    own = {each.entrant_id for each in entrants if _brings_template(each, project)}
+    templated = {entrant.entrant_id for entrant in entrants if _brings_template(entrant, project)}
     for location, owners in weights.items():
         what = _weights_of(", ".join(owners))
-        needs_template = not own.issuperset(owners)
+        needs_template = not templated.issuperset(owners)
         with problems.collected():
             folder = project.resolve(location, what=what, key=f"entrants.{owners[0]}.weights")
             problems.extend(check_weights(folder, name=what, needs_template=needs_template))

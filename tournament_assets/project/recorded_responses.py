@@ -44,9 +44,9 @@ class RecordedResponses:
         """A sentence about what was left out and one about a system text, as needed."""
         used = f"{len(self.responses)} responses ({self.format}) are used"
         left_out = f"{used}; left out: {_listed(self.left_out)}" if self.left_out else ""
-        shown = " ".join((self.system or "").split())[:_SHOWN_SYSTEM]
+        beginning = " ".join((self.system or "").split())[:_SHOWN_SYSTEM]
         system = (
-            f"all responses were written under one system text ({shown!r}), which counts as a "
+            f"all responses were written under one system text ({beginning!r}), which counts as a "
             "setting of the entrant: the judge does not see it"
             if self.system
             else ""
@@ -79,14 +79,11 @@ def match_responses(
     Args:
         title: Where the responses are from, for messages.
         prompts: The whole bank.
-
-    Raises:
-        InputError: As `load_recorded_responses`.
     """
     _refuse_other_models(file, entrant, title=title)
-    problems = Problems(listed=50)
+    problems = Problems(of_file=True)
     bank = _Bank(prompts)
-    found: dict[str, Sample] = {}
+    samples: dict[str, Sample] = {}
     missing: dict[str, str] = {}
     left_out: Counter[str] = Counter()
     for sample in file.samples:
@@ -97,15 +94,15 @@ def match_responses(
         if problem is not None:
             problems.add(f"{sample.where}: {problem}")
             continue
-        asked = bank.prompts_of(sample)
-        left_out.update(sample.left_out if asked else [bank.reason_against(sample)])
+        of_sample = bank.prompts_of(sample)
+        left_out.update(sample.left_out if of_sample else [bank.reason_against(sample)])
         why = sample.lost or (sample.missing if sample.response is None else None)
-        if asked and why is not None:
+        if of_sample and why is not None:
             left_out[why] += 1
-            missing.update((prompt.prompt_id, why) for prompt in asked)
+            missing.update((prompt.prompt_id, why) for prompt in of_sample)
             continue
-        for prompt in asked:
-            first = found.setdefault(prompt.prompt_id, sample)
+        for prompt in of_sample:
+            first = samples.setdefault(prompt.prompt_id, sample)
             if first is not sample and first.response == sample.response:
                 left_out[SAME_AGAIN] += 1
             elif first is not sample:
@@ -113,19 +110,19 @@ def match_responses(
                     f"{sample.where}: prompt {prompt.prompt_id!r} is already answered at "
                     f"{first.where}; expected one response a prompt; remove one of the rows"
                 )
-    if not found and not problems:
+    if not samples and not problems:
         problems.add(_nothing_fits(file, title, left_out))
     problems.raise_if_any()
     return RecordedResponses(
         [
-            _response(prompt, found[prompt.prompt_id])
+            _response(prompt, samples[prompt.prompt_id])
             for prompt in prompts
-            if prompt.prompt_id in found
+            if prompt.prompt_id in samples
         ],
         file.format,
-        {name: reason for name, reason in missing.items() if name not in found},
+        {name: reason for name, reason in missing.items() if name not in samples},
         dict(sorted(left_out.items())),
-        next((sample.system for sample in found.values() if sample.system), None),
+        next((sample.system for sample in samples.values() if sample.system), None),
     )
 
 

@@ -38,7 +38,6 @@ _FINISH_REASONS = {
     **dict.fromkeys(("length", "max_tokens", "max_output_tokens", "model_length"), "length"),
     **dict.fromkeys((RECORDED, "unknown"), RECORDED),
 }
-_LISTED_PROBLEMS = 50
 _RESPONSE_KEYS = ("response", "response_text", "text")
 _TEXT_PARTS = frozenset(
     {"text", "input_text", "output_text", "reasoning", "thinking", "redacted_thinking", "refusal"}
@@ -139,9 +138,6 @@ def read_samples(
         format_name: The format; detected from the file if None.
         columns: The column of each field of `COLUMN_FIELDS`, instead of a format; a dot leads into
             a column that is an object.
-
-    Raises:
-        InputError: If the format is unknown or cannot be detected; with every problem of the rows.
     """
     sample = sample_file(path)
     chosen = _choose(sample, str(path), format_name, columns)
@@ -174,13 +170,10 @@ def parse_samples(
         title: What the rows are, for messages.
         format_name: The format; detected from the first row if None.
         columns: The column of each field.
-
-    Raises:
-        InputError: As `read_samples`; or if there is no row.
     """
     if not rows:
         raise InputError(f"{title}: the file holds no row; expected at least one")
-    problems = Problems(listed=_LISTED_PROBLEMS)
+    problems = Problems(of_file=True)
     for where, row in rows:
         with problems.collected():
             refuse_half_characters(dict(row), where)
@@ -205,20 +198,20 @@ def _choose(
                 f"{title}: the format is {format_name!r}; expected one of {', '.join(FORMATS)}"
             )
         return FORMATS[format_name]
-    found = [each for each in FORMATS.values() if each.recognises(sample)]
-    if len(found) != 1:
-        candidates = " or ".join(each.name for each in found)
+    formats = [form for form in FORMATS.values() if form.recognises(sample)]
+    if len(formats) != 1:
+        candidates = " or ".join(form.name for form in formats)
         names = ", ".join(sorted(sample.columns))[:200] or "no columns"
         raise InputError(
             f"{title}: {candidates or 'unknown format'} ({sample.kind} with {names}); choose one "
             f"(format: {', '.join(FORMATS)}), or say what its columns hold "
             f"({', '.join(COLUMN_FIELDS)})"
         )
-    return found[0]
+    return formats[0]
 
 
 def _parse(chosen: SampleFormat, rows: Iterable[tuple[str, Any]]) -> list[Sample]:
-    problems = Problems(listed=_LISTED_PROBLEMS)
+    problems = Problems(of_file=True)
     samples = []
     for where, row in rows:
         try:
@@ -272,12 +265,12 @@ def _by_columns(
     def parse(row: Row) -> Sample:
         values = {name: value_at(row, column) for name, column in columns.items()}
         response = values.get("response")
-        asked = _read_conversation(values.get("prompt"))
+        conversation = _read_conversation(values.get("prompt"))
         return Sample(
             prompt_ids=_words(values.get("prompt_id")),
-            prompt_texts=asked.texts,
-            system=asked.system,
-            lost=asked.lost,
+            prompt_texts=conversation.texts,
+            system=conversation.system,
+            lost=conversation.lost,
             response=response if isinstance(response, str) else None,
             model=_word(values.get("model")),
             finish_reason=finish_reason_of(values.get("finish_reason")),
@@ -358,12 +351,12 @@ def _read_conversation(messages: object) -> _Conversation:
     """Read what was said before an answer: a plain text, or messages, one of them a user's."""
     if not isinstance(messages, list):
         return _Conversation(_words(messages))
-    said = [each for each in messages if isinstance(each, Mapping)]
+    turns = [turn for turn in messages if isinstance(turn, Mapping)]
     of_role: dict[str, list[str | None]] = {}
-    for each in said:
-        role = {"developer": "system"}.get(str(each.get("role")), str(each.get("role")))
-        of_role.setdefault(role, []).append(_spoken(each.get("content")))
-    lost = next((reason for each in said if (reason := _loss_of(each)) is not None), None)
+    for turn in turns:
+        role = {"developer": "system"}.get(str(turn.get("role")), str(turn.get("role")))
+        of_role.setdefault(role, []).append(_spoken(turn.get("content")))
+    lost = next((reason for turn in turns if (reason := _loss_of(turn)) is not None), None)
     if of_role.keys() - {"system", "user", "assistant"}:
         lost = TOOLS
     if lost is None and (len(of_role.get("user", ())) > 1 or "assistant" in of_role):
@@ -414,12 +407,12 @@ def _chat_answer(row: Row) -> Sample:
     first = turns[0] if turns else None
     counts = {**_inside(row.get("metadata")), **_inside(first)}
     before, answer = _first_turn(row.get("messages"))
-    asked = _read_conversation(before)
+    conversation = _read_conversation(before)
     return Sample(
         prompt_ids=_words(row.get("uid"), row.get("question_id")),
-        prompt_texts=asked.texts,
-        system=asked.system,
-        lost=asked.lost or _loss_of(answer),
+        prompt_texts=conversation.texts,
+        system=conversation.system,
+        lost=conversation.lost or _loss_of(answer),
         response=_spoken(first),
         model=_word(row.get("model")) or _word(row.get("model_id")),
         finish_reason=finish_reason_of(counts.get("finish_reason")),
@@ -430,19 +423,19 @@ def _chat_answer(row: Row) -> Sample:
 
 def _first_turn(messages: object) -> tuple[list[Row], Row]:
     """Return the messages before a model's first answer, and the answer."""
-    said = messages if isinstance(messages, list) else []
-    said = [message for message in said if isinstance(message, Mapping)]
-    answers = [n for n, message in enumerate(said) if message.get("role") == "assistant"]
-    end = answers[0] if answers else len(said)
-    return said[:end], said[end] if answers else {}
+    turns = messages if isinstance(messages, list) else []
+    turns = [message for message in turns if isinstance(message, Mapping)]
+    answers = [n for n, message in enumerate(turns) if message.get("role") == "assistant"]
+    end = answers[0] if answers else len(turns)
+    return turns[:end], turns[end] if answers else {}
 
 
 def _turns(row: Row) -> tuple[list[Any], int]:
     """Return the model's turns, and how many further choices there are."""
     messages = row.get("messages")
     if isinstance(messages, list):
-        said = [message for message in messages if isinstance(message, Mapping)]
-        return [each.get("content") for each in said if each.get("role") == "assistant"], 0
+        spoken = [message for message in messages if isinstance(message, Mapping)]
+        return [turn.get("content") for turn in spoken if turn.get("role") == "assistant"], 0
     choices = row.get("choices")
     if not isinstance(choices, list) or not choices or not isinstance(choices[0], Mapping):
         raise InputError(f"choices is {choices!r:.60}; expected a list with an object with turns")
@@ -505,12 +498,13 @@ def _inspect(row: Row) -> Sample:
     has_failed = bool(row.get("error") or output.get("error"))
     text = _spoken(message.get("content"))
     further = (FURTHER_SAMPLE,) * max(len(choices) - 1, 0)
-    given, asked = _read_conversation(row.get("input")), _read_conversation(_before_answer(row))
+    source = _read_conversation(row.get("input"))
+    conversation = _read_conversation(_before_answer(row))
     return Sample(
         prompt_ids=_words(row.get("id")),
-        prompt_texts=tuple(dict.fromkeys(given.texts + asked.texts)),
-        system=asked.system,
-        lost=asked.lost or given.lost or _loss_of(message),
+        prompt_texts=tuple(dict.fromkeys(source.texts + conversation.texts)),
+        system=conversation.system,
+        lost=conversation.lost or source.lost or _loss_of(message),
         response=None if has_failed or row.get("epoch", 1) != 1 else text,
         missing=FURTHER_SAMPLE if row.get("epoch", 1) != 1 else FAILED if has_failed else NO_TEXT,
         model=_word(output.get("model")),
@@ -554,8 +548,8 @@ def _body_of_answer(body: Row) -> tuple[str | None, object, int]:
     choices = body.get("choices")
     if isinstance(choices, list) and choices and isinstance(choices[0], Mapping):
         message = choices[0].get("message")
-        said = message.get("content") if isinstance(message, Mapping) else choices[0].get("text")
-        return _spoken(said), choices[0].get("finish_reason"), len(choices)
+        content = message.get("content") if isinstance(message, Mapping) else choices[0].get("text")
+        return _spoken(content), choices[0].get("finish_reason"), len(choices)
     output = body.get("output")
     messages = (
         [each for each in output if isinstance(each, Mapping)] if isinstance(output, list) else []
@@ -579,13 +573,13 @@ def _loss_of_answer(body: Row) -> str | None:
 
 def _batch_request(row: Row) -> Sample:
     body = _inside(row.get("body"))
-    given = next((body[key] for key in ("messages", "input", "prompt") if key in body), None)
-    asked = _read_conversation(given)
+    content = next((body[key] for key in ("messages", "input", "prompt") if key in body), None)
+    conversation = _read_conversation(content)
     return Sample(
         prompt_ids=_words(row.get("custom_id")),
-        prompt_texts=asked.texts,
-        system=asked.system or _word(body.get("instructions")),
-        lost=TOOLS if body.get("tools") else asked.lost,
+        prompt_texts=conversation.texts,
+        system=conversation.system or _word(body.get("instructions")),
+        lost=TOOLS if body.get("tools") else conversation.lost,
     )
 
 

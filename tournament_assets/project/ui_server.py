@@ -149,11 +149,7 @@ def serve(start: ServerStart, pages: tuple[str, int] | None) -> int:
 
 
 def refuse_place(host: str, port: int, environment: Mapping[str, str]) -> None:
-    """Refuse to serve pages where other machines need no token, or on a port that is taken.
-
-    Raises:
-        InputError: In both cases.
-    """
+    """Refuse to serve pages where other machines need no token, or on a port that is taken."""
     require_access(host, environment.get(TOKEN_VARIABLE) or None, variable=TOKEN_VARIABLE)
     listen(host, port).close()
 
@@ -161,9 +157,9 @@ def refuse_place(host: str, port: int, environment: Mapping[str, str]) -> None:
 def _start_code(start: ServerStart, place: Mapping[str, Any]) -> "subprocess.Popen[bytes]":
     (option, value), *_ = place.items()
     served = ("--module-name", start.module, "--location-name", start.location)
-    own = ("--use-python-environment-entry-point", "--inject-env-vars-from-instance")
+    further = ("--use-python-environment-entry-point", "--inject-env-vars-from-instance")
     listening = (f"--{option}", str(value), "--log-level", "warning")
-    return start.start("dagster", "code-server", "start", *served, *own, *listening)
+    return start.start("dagster", "code-server", "start", *served, *further, *listening)
 
 
 def _code_place(folder: Path) -> dict[str, Any]:
@@ -192,31 +188,31 @@ def _one_interrupt() -> Iterator[None]:
     """Take Ctrl-C and SIGTERM as one interrupt, also where a script started us deaf to Ctrl-C."""
 
     def interrupt(_signal: int, _frame: FrameType | None) -> None:
-        for each in signals:  # the end is not interrupted
-            signal.signal(each, signal.SIG_IGN)
+        for number in signals:  # the end is not interrupted
+            signal.signal(number, signal.SIG_IGN)
         raise KeyboardInterrupt
 
     signals = (signal.SIGINT, signal.SIGTERM)
-    before = {each: signal.signal(each, interrupt) for each in signals}
+    before = {number: signal.signal(number, interrupt) for number in signals}
     try:
         yield
     finally:
-        for each, handler in before.items():
-            signal.signal(each, handler)
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def _end(processes: Iterable["subprocess.Popen[bytes]"]) -> None:
     """End processes together, by force where they take too long."""
-    running = [each for each in processes if each.poll() is None]
+    running = [process for process in processes if process.poll() is None]
     if os.name == "posix":  # elsewhere Ctrl-C has reached them
-        for each in running:
-            each.send_signal(signal.SIGINT)
-    for each in running:
+        for process in running:
+            process.send_signal(signal.SIGINT)
+    for process in running:
         try:
-            each.wait(_STOP_SECONDS)
+            process.wait(_STOP_SECONDS)
         except subprocess.TimeoutExpired:
-            each.kill()
-            each.wait()
+            process.kill()
+            process.wait()
 
 
 def _guest_module(project: Path) -> str | None:

@@ -35,9 +35,6 @@ def require_access(host: str, token: str | None, *, variable: str) -> None:
 
     Args:
         variable: The environment variable that holds the token.
-
-    Raises:
-        InputError: In both cases.
     """
     if not is_loopback(host) and token is None:
         raise InputError(

@@ -32,9 +32,9 @@ def judge_problems(config: Judge, environment: Mapping[str, str]) -> list[str]:
 def unknown_model_problem(
     service: AsksDirectly, model: str, *, what: str, priced: Collection[str], is_free: bool
 ) -> str | None:
-    """Explain that a model is known to nobody, or return None.
+    """Explain that nobody knows a model, or return None.
 
-    A free server may answer to any name: only one that is almost a listed one is a mistake.
+    A free server may answer to any name: only a near miss of a listed name is a mistake.
 
     Args:
         what: Who has the model.
@@ -48,8 +48,8 @@ def unknown_model_problem(
     if warning is None or model in priced:
         return None
     listed = service.list_models() if isinstance(service, ListsModels) else []
-    known = listed if is_free else [*listed, *priced]
-    close = get_close_matches(model, known, n=1, cutoff=0.8 if is_free else 0.6)
+    models = listed if is_free else [*listed, *priced]
+    close = get_close_matches(model, models, n=1, cutoff=0.8 if is_free else 0.6)
     if is_free and not close:
         return None
     hint = f"; did you mean {close[0]!r}?" if close else ""

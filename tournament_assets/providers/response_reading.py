@@ -83,7 +83,7 @@ def _read_completion(
     if n_written is not None and n_written > entrant.max_new_tokens:
         return NoResponse(
             f"the server answered with {n_written} tokens; expected at most "
-            f"{entrant.max_new_tokens}; it does not hold itself to the name that the cap was sent "
+            f"{entrant.max_new_tokens}; it ignores the name under which the cap was sent "
             "under: choose max_tokens_field, and give the entrant another revision",
             ends_it=True,
         )
@@ -91,30 +91,30 @@ def _read_completion(
         content = ""  # as servers that tell thoughts apart describe one that the cap cut off
     if not isinstance(content, str):
         refusal = message.get("refusal")
-        said = f", refusal {_quote(refusal)!r}" if refusal else ""
+        refused = f", refusal {_quote(refusal)!r}" if refusal else ""
         return NoResponse(
-            f"the server answered without a text (finish_reason {finish_reason!r}{said})"
+            f"the server answered without a text (finish_reason {finish_reason!r}{refused})"
         )
-    told = ToldApart(keepable(content).strip())
+    parts = ToldApart(keepable(content).strip())
     if entrant.strip == "think":
         # Some servers put a thought that the cap cut off where a response belongs, without a tag.
         n_thought = count_of(mapping(usage.get("completion_tokens_details")), "reasoning_tokens")
         is_thought = finish_reason == "length" and n_written is not None and n_written == n_thought
-        told = cut_thought(told.response, is_open=is_thought)
+        parts = cut_thought(parts.response, is_open=is_thought)
         apart = message.get("reasoning_content") or message.get("reasoning")
-        if told.thought is None and isinstance(apart, str):
-            told = ToldApart(told.response, keepable(apart).strip())
+        if parts.thought is None and isinstance(apart, str):
+            parts = ToldApart(parts.response, keepable(apart).strip())
     served = {"served_model": "model", "system_fingerprint": "system_fingerprint"}
     return GeneratedResponse(
         prompt_id=prompt.prompt_id,
         sample=prompt.sample,
-        text=told.response,
+        text=parts.response,
         finish_reason=str(finish_reason) if finish_reason in ("stop", "length") else "other",
         prompt_tokens=count_of(usage, "prompt_tokens"),
         response_tokens=n_written,
         diagnostics={
             **_sent(entrant, prompt, answer.get(NOT_SENT)),
-            **told.diagnostics,
+            **parts.diagnostics,
             **{
                 name: _quote(answer[key])
                 for name, key in served.items()

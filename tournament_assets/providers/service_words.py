@@ -24,7 +24,7 @@ from tournament_assets.tournament.json_lines import JsonObject
 from tournament_assets.tournament.places import origin_of
 
 _HIDDEN = "[key]"
-_LINE_BEGINNING = 2000  # bytes of a line that is no row; fewer are kept
+_LINE_BEGINNING = 2000  # bytes to keep of a line that is not a row
 _LONGEST_LINE = 64_000_000  # bytes; no reply comes near
 _CUT = b"\0"
 _MOST_PAGES = 1_000
@@ -126,8 +126,8 @@ class ServiceAnswers(ABC):
             if (row := read(line)) is not None:
                 yield self._without_key(row)
             elif line.endswith(b"\n"):
-                said = self._tidy(line[:_LINE_BEGINNING].decode(errors="backslashreplace"))
-                yield ReplyRow(result_type=UNPARSABLE, error_message=said)
+                beginning = self._tidy(line[:_LINE_BEGINNING].decode(errors="backslashreplace"))
+                yield ReplyRow(result_type=UNPARSABLE, error_message=beginning)
 
     def _without_key(self, row: ReplyRow) -> ReplyRow:
         """Hide the keys in a row, which is stored and shown."""
@@ -136,10 +136,10 @@ class ServiceAnswers(ABC):
         keys = [key for key in self._keys if not is_reply or _is_in_reply(key, row.raw)]
         if not keys:
             return row
-        shown = {name: getattr(row, name) for name in _TEXTS}
+        texts = {name: getattr(row, name) for name in _TEXTS}
         for key in keys:
-            shown = {name: text and hide_key(text, key) for name, text in shown.items()}
-        return replace(row, **shown)
+            texts = {name: text and hide_key(text, key) for name, text in texts.items()}
+        return replace(row, **texts)
 
     def _asked_for(
         self, refusal: JudgeError, request: SubmittedRequest, *, stops: bool = False
@@ -147,7 +147,7 @@ class ServiceAnswers(ABC):
         """Return a refusal with what to do about the fields of the config that it names.
 
         Args:
-            stops: Whether nothing more is to be asked: every request has them.
+            stops: Whether to stop asking: every request has these fields.
         """
         extra = {name: f"extra_body.{name}" for name in request.params.get("extra_body", {})}
         settings = {**_SETTINGS, **extra}
@@ -260,12 +260,12 @@ def _texts(value: Any, *, only: str = "") -> Iterator[str]:
     if isinstance(value, str) and not only:
         yield value
     elif isinstance(value, list):
-        for each in value:
-            yield from _texts(each, only=only)
+        for part in value:
+            yield from _texts(part, only=only)
     elif isinstance(value, Mapping):
-        for name, each in value.items():
+        for name, part in value.items():
             yield from () if only else (name,)
-            yield from _texts(each, only="" if name == only else only)
+            yield from _texts(part, only="" if name == only else only)
 
 
 def was_never_sent(error: Exception) -> bool:
@@ -402,10 +402,10 @@ def _any_writing(character: str) -> str:
 
 def _insides_of_base64(content: bytes, alphabet: bytes | None) -> list[str]:
     """Return the Base64 characters fixed by a content alone, at each of the three offsets."""
-    found = []
+    insides = []
     for offset in range(3):
         encoded = base64.b64encode(b"\0" * offset + content, altchars=alphabet).decode()
         last = (offset + len(content)) * 8 // 6  # whole characters of six bits
         inside = encoded[-(-offset * 8 // 6) : last]
-        found.append(inside if len(inside) >= 8 else "")
-    return found
+        insides.append(inside if len(inside) >= 8 else "")
+    return insides

@@ -25,7 +25,7 @@ from tournament_assets.ratings.compilation import compiled, vectorised
 from tournament_assets.ratings.intervals import BootstrapRatings
 from tournament_assets.ratings.matches import Matches, require_count
 from tournament_assets.tournament.errors import RatingError
-from tournament_assets.tournament.estimates import Rating, Resampling
+from tournament_assets.tournament.estimates import CELLS_AT_ONCE, Rating, Resampling
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -107,8 +107,6 @@ ELO_PER_NAT = 400.0 / math.log(10.0)
 """Elo points per unit of log strength."""
 
 _MAX_STEPS = 200
-_CELLS_AT_ONCE = 1_000_000
-"""Most table cells that are drawn and fitted in one batch: 8 MB."""
 
 
 def fit_bradley_terry(matches: Matches, *, initial_rating: float = 1400.0) -> tuple[Rating, ...]:
@@ -202,7 +200,7 @@ def rate_resamples(
     ratings = np.full((n_bootstraps, len(entrants)), np.nan)
     if strengths.size:
         newton = SimplifiedNewton.at(strengths, _among(all_wins, rated))
-        at_once = max(1, _CELLS_AT_ONCE // all_wins.size)
+        at_once = max(1, CELLS_AT_ONCE // all_wins.size)
         for start in range(0, n_bootstraps, at_once):
             tables = _among(draw_wins(min(at_once, n_bootstraps - start)), rated)
             fitted, outcomes = newton.fit(tables)
@@ -281,17 +279,17 @@ def _rate_unfitted(
 
     Thousands of resamples of a few prompts hold few distinct tables.
     """
-    known: dict[bytes, NDArray[np.float64]] = {}
+    by_key: dict[bytes, NDArray[np.float64]] = {}
     for index in np.flatnonzero(outcomes != FITTED):
         wins = tables[index]
         key = wins.tobytes()
-        if key not in known:
-            known[key] = (
+        if key not in by_key:
+            by_key[key] = (
                 _degenerate_ratings(wins, point)
                 if outcomes[index] == UNCONNECTED
                 else log_strengths(wins) * ELO_PER_NAT
             )
-        fitted[index] = known[key]
+        fitted[index] = by_key[key]
 
 
 def _degenerate_ratings(

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 _CLEARANCE = 0.015
 """How far bars are apart, or overlap, as a share of the distance of the best and the worst."""
 _NO_DISTANCE = 1e-7
-"""Below it the conditions of a programme contradict one another."""
+"""Below this, the conditions contradict one another."""
 
 
 def comparison_bars(
@@ -50,22 +50,22 @@ def comparison_bars(
 
 
 def _split(
-    names: Sequence[str], reach: Mapping[tuple[str, str], float], own: Mapping[str, float]
+    names: Sequence[str], reach: Mapping[tuple[str, str], float], half_widths: Mapping[str, float]
 ) -> NDArray[np.float64]:
     """Return half-widths whose sums come nearest to the pairs' reaches, shape (n_entrants,)."""
-    half = np.array([own.get(name, 0.0) / np.sqrt(2) for name in names])
+    half = np.array([half_widths.get(name, 0.0) / np.sqrt(2) for name in names])
     if not reach:
         return half
     place = {name: index for index, name in enumerate(names)}
     sums = np.zeros((len(reach), len(names)))
     for row, pair in enumerate(reach):
         sums[row, [place[name] for name in pair]] = 1.0
-    wanted = np.array([*reach.values()])
+    targets = np.array([*reach.values()])
     if len(names) == 2:
         # One sum does not say how to split it.
-        return np.full(2, wanted[0] / 2)
-    found, _ = _non_negative(sums, wanted)
-    return np.where(sums.any(axis=0), found, half)
+        return np.full(2, targets[0] / 2)
+    solution, _ = _non_negative(sums, targets)
+    return np.where(sums.any(axis=0), solution, half)
 
 
 def _adjusted(
@@ -77,28 +77,28 @@ def _adjusted(
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return how far bars reach down and up, shape (n_entrants,) each.
 
-    Of all bars that are drawn rightly, those whose reaches differ least from the half-widths, by
-    the sum of squares. Where no bars draw every pair rightly, the pair that stands most in the way
-    is given up, until some do.
+    Of all bars that are drawn correctly, those whose reaches differ least from the half-widths, by
+    the sum of squares. Where no bars draw every pair correctly, the pair that stands most in the
+    way is given up, until some do.
     """
     n, n_pairs = points.size, first.size
     scale = max(1.0, float(np.ptp(points)))
-    wanted = np.concatenate([widths, widths]) / scale
+    targets = np.concatenate([widths, widths]) / scale
     # Apart: down of the first + up of the second <= gap - clearance. Together: >= gap + clearance.
     sign = np.where(apart, -1.0, 1.0)
     sums = np.zeros((n_pairs, 2 * n))
     sums[np.arange(n_pairs), first] = sums[np.arange(n_pairs), n + second] = sign
     gap = (points[first] - points[second]) / scale
-    least = sign * gap + max(1.0 / scale, _CLEARANCE) - sums @ wanted
-    kept = np.arange(n_pairs)
+    least = sign * gap + max(1.0 / scale, _CLEARANCE) - sums @ targets
+    active = np.arange(n_pairs)
     while True:
         change, in_the_way = _least_change(
-            np.vstack([sums[kept], np.eye(2 * n)]), np.concatenate([least[kept], -wanted])
+            np.vstack([sums[active], np.eye(2 * n)]), np.concatenate([least[active], -targets])
         )
         if change is not None:
-            down_and_up = (wanted + change) * scale
+            down_and_up = (targets + change) * scale
             return down_and_up[:n], down_and_up[n:]
-        kept = np.delete(kept, np.argmax(in_the_way[: kept.size]))
+        active = np.delete(active, np.argmax(in_the_way[: active.size]))
 
 
 def _least_change(
@@ -119,10 +119,10 @@ def _least_change(
 
 
 def _non_negative(
-    columns: NDArray[np.float64], wanted: NDArray[np.float64]
+    columns: NDArray[np.float64], targets: NDArray[np.float64]
 ) -> tuple[NDArray[np.float64], float]:
     """Return weights of columns, none below 0, that come nearest to a vector, and how near."""
     from scipy.optimize import nnls
 
-    weights, distance = nnls(columns, wanted)
+    weights, distance = nnls(columns, targets)
     return weights, float(distance)

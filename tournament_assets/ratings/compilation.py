@@ -32,7 +32,7 @@ class _Kernel(Generic[Kernel]):
 
     Args:
         function: A typed, module-level function.
-        options: What numba is told.
+        options: Options for numba.
     """
 
     def __init__(self, function: Kernel, options: dict[str, Any]) -> None:
@@ -59,7 +59,7 @@ class _Kernel(Generic[Kernel]):
         try:
             return cast("Kernel", njit(cache=True, **self._options)(self.py_func))
         except RuntimeError:
-            # numba tries the package's folder and then the user's cache folder, and refuses when
-            # it may write to neither, as in a locked-down container. Compiling anew still works
+            # numba tries the package's folder and then the user's cache folder, and refuses when it
+            # may write to neither, as in a locked-down container. Compiling again still works
             # there.
             return cast("Kernel", njit(**self._options)(self.py_func))

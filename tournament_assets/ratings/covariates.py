@@ -29,7 +29,7 @@ from tournament_assets.ratings.sandwich import (
     no_spread_note,
 )
 from tournament_assets.tournament.errors import InputError, Problems, RatingError
-from tournament_assets.tournament.estimates import Estimate, Rating
+from tournament_assets.tournament.estimates import CELLS_AT_ONCE, Estimate, Rating
 
 _MAX_STEPS = 200
 
@@ -37,8 +37,6 @@ _MAX_LOG_ODDS = 30.0
 """Odds of e^30 to 1 count as certainty; where a maximum exists, battles stay far below. From
 e^37 on rounding makes a chance 1 and the slope 0, so that an endless climb would look like a
 maximum."""
-
-_CELLS_AT_ONCE = 4_000_000
 
 
 def n_discriminations(data: Matches) -> int:
@@ -122,11 +120,11 @@ def information(
         table[column, :] = table[:, column]
     if pull is not None:
         for judge in range(n_discriminations(data)):
-            own = pull * (data.judge_index == judge)
-            asked = np.bincount(data.first, own, minlength=n)
-            asked = asked - np.bincount(data.second, own, minlength=n)
-            table[:n, n_fixed + judge] -= asked
-            table[n_fixed + judge, :n] -= asked
+            judge_pull = pull * (data.judge_index == judge)
+            balance = np.bincount(data.first, judge_pull, minlength=n)
+            balance = balance - np.bincount(data.second, judge_pull, minlength=n)
+            table[:n, n_fixed + judge] -= balance
+            table[n_fixed + judge, :n] -= balance
     return table
 
 
@@ -165,13 +163,13 @@ def maximise(
         try:
             step = np.linalg.solve(hessian, gradient)
         except np.linalg.LinAlgError:
-            # Every battle is all but certain, so nothing curves any more.
+            # Every battle is all but certain, so the likelihood is flat.
             break
         share = 1.0
         while True:
             moved = parameters + share * step
             moved_height = value(moved)
-            # At the top the height changes by rounding alone, which is no reason to halve.
+            # At the top only rounding changes the height, so the step need not be halved.
             if moved_height >= height - 1e-12 * abs(height) or share < 1e-9:
                 break
             share /= 2
@@ -216,7 +214,7 @@ def sandwich_covariance(
     order = np.argsort(unit, kind="stable")
     unit = unit[order]
     n_units = int(unit[-1]) + 1
-    at_once = max(1, _CELLS_AT_ONCE // total)
+    at_once = max(1, CELLS_AT_ONCE // total)
     meat = np.zeros((total, total))
     for start in range(0, n_units, at_once):
         stop = min(n_units, start + at_once)
@@ -256,20 +254,20 @@ def _refuse_confounded(data: Matches, *, names: Sequence[str]) -> None:
     table = information(data, np.zeros(n + data.covariates.shape[1]), data.weight)
     # The part of the covariates that the entrants do not explain.
     across = table[:n, n:]
-    left = table[n:, n:] - across.T @ contrast_inverse(table[:n, :n]) @ across
+    residual = table[n:, n:] - across.T @ contrast_inverse(table[:n, :n]) @ across
     problems = Problems()
     for index, name in enumerate(names):
         whole = table[n + index, n + index]
         if whole == 0:
             problems.add(f"covariate {name!r} never differs between two responses; leave it out")
-        elif left[index, index] < 1e-9 * whole:
+        elif residual[index, index] < 1e-9 * whole:
             problems.add(
                 f"covariate {name!r} is settled by who answered, so its effect and the strengths "
                 "cannot be told apart; leave it out"
             )
     problems.raise_if_any()
-    scale = np.sqrt(np.diagonal(left))
-    if names and np.linalg.eigvalsh(left / np.outer(scale, scale))[0] < 1e-9:
+    scale = np.sqrt(np.diagonal(residual))
+    if names and np.linalg.eigvalsh(residual / np.outer(scale, scale))[0] < 1e-9:
         raise InputError(
             f"some of the covariates {list(names)!r} are settled by the others and by who "
             "answered; leave one out"

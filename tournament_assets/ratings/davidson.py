@@ -113,7 +113,7 @@ def _maximise(
     """Return log strengths, averaging to 0, and the tie parameter: 0 where nobody tied."""
     n = wins.shape[0]
     has_ties = bool(ties.any())
-    matches = wins + wins.T + ties  # each pair stands twice, once in each half
+    matches = wins + wins.T + ties  # each pair counts twice, once in each half
     scored = wins.sum(axis=1) + ties.sum(axis=1) / 2
     strengths = np.zeros(n)
     # Equals would tie at this rate; without ties the parameter stays at its bound.
@@ -140,7 +140,7 @@ def _maximise(
         while True:
             moved, moved_tie = strengths + share * step[:n], log_tie + share * float(step[n])
             moved_value = _log_likelihood(wins, ties, moved, math.exp(min(moved_tie, 700.0)))
-            # At the top the value changes by rounding alone, which is no reason to halve.
+            # At the top only rounding changes the value, so the step need not be halved.
             if moved_value >= value - 1e-12 * abs(value) or share < 1e-9:
                 break
             share /= 2

@@ -163,9 +163,9 @@ def _fill_with_kernel(
 
 
 def _with_words(
-    generator: np.random.Generator, words: NDArray[np.uint32], wanted: int
+    generator: np.random.Generator, words: NDArray[np.uint32], n_words: int
 ) -> NDArray[np.uint32]:
-    missing = max(0, wanted - words.size)
+    missing = max(0, n_words - words.size)
     # numpy gives out the lower half of a 64-bit word first.
     raw = generator.bit_generator.random_raw((missing + 1) // 2).astype("<u8", copy=False)
     return np.concatenate([words, raw.view("<u4").astype(np.uint32, copy=False)])

@@ -97,7 +97,6 @@ def fit_judge_aware(
 
     Raises:
         InputError: If no judges are named, or the slots have another shape or other values.
-        RatingError: If a likelihood could not be maximised.
     """
     require_confidence(confidence)
     if not matches.judges:
@@ -127,7 +126,7 @@ def fit_judge_aware(
 class _Fit:
     """Judges that were fitted, by their indices.
 
-    Strengths average to 0 and discriminations, of which there are none where all count alike, to 1.
+    Strengths average to 0 and discriminations to 1; there are none where all count alike.
     The covariance is of strengths, slot effects and discriminations.
     """
 
@@ -150,11 +149,11 @@ class _Alone:
 
 
 def _fit_alone(data: Matches, judge: int) -> _Alone:
-    own = data.of_judges(np.arange(len(data.judges)) == judge)
-    n_verdicts = int(np.count_nonzero(own.covariates))
+    of_judge = data.of_judges(np.arange(len(data.judges)) == judge)
+    n_verdicts = int(np.count_nonzero(of_judge.covariates))
     if n_verdicts == 0:
         return _Alone(n_verdicts, None, NO_VERDICT)
-    if not find_standing(own.wins).rated.all():
+    if not find_standing(of_judge.wins).rated.all():
         return _Alone(n_verdicts, None, UNCONNECTED)
     try:
         return _Alone(n_verdicts, _fit_alike(data, np.array([judge])), None)
@@ -181,10 +180,10 @@ def _fit_together(data: Matches, alone: Sequence[_Alone]) -> _Fit | None:
 
 def _fit_alike(data: Matches, judges: NDArray[np.int64]) -> _Fit:
     """Fit judges as if all discriminated alike, each with its slot effect."""
-    own = _before(data, judges)
-    parameters = maximise(_alike(_in_cells(own)))
-    plain = _alike(own)
-    covariance, n_prompts = sandwich_covariance(plain, parameters, own.prompt_index, penalty=0.0)
+    group = _before(data, judges)
+    parameters = maximise(_alike(_in_cells(group)))
+    plain = _alike(group)
+    covariance, n_prompts = sandwich_covariance(plain, parameters, group.prompt_index, penalty=0.0)
     n = len(data.entrants)
     return _Fit(
         judges=judges,
@@ -199,11 +198,11 @@ def _fit_alike(data: Matches, judges: NDArray[np.int64]) -> _Fit:
 
 def _fit_discriminating(data: Matches, judges: NDArray[np.int64]) -> _Fit:
     """Fit several judges, each with its discrimination and its slot effect."""
-    own = _before(data, judges)
-    cells = _in_cells(own)
+    group = _before(data, judges)
+    cells = _in_cells(group)
     start = np.concatenate([maximise(_alike(cells)), np.ones(judges.size)])
     parameters = maximise(cells, start=start)
-    covariance, n_prompts = sandwich_covariance(own, parameters, own.prompt_index, penalty=0.0)
+    covariance, n_prompts = sandwich_covariance(group, parameters, group.prompt_index, penalty=0.0)
     return _Fit(
         judges=judges,
         strengths=parameters[: len(data.entrants)],
@@ -217,8 +216,8 @@ def _fit_discriminating(data: Matches, judges: NDArray[np.int64]) -> _Fit:
 
 def _before(data: Matches, judges: NDArray[np.int64]) -> Matches:
     """Keep the matches before some judges, with a column of slots for each."""
-    own = data.of_judges(np.isin(np.arange(len(data.judges)), judges))
-    return replace(own, covariates=own.covariates * np.eye(judges.size)[own.judge_index])
+    subset = data.of_judges(np.isin(np.arange(len(data.judges)), judges))
+    return replace(subset, covariates=subset.covariates * np.eye(judges.size)[subset.judge_index])
 
 
 def _alike(data: Matches) -> Matches:
@@ -267,11 +266,11 @@ def _describe(
             ratings.append(Rating(note=note or NOT_FITTED, entrant=entrant))
             continue
         rating = initial_rating + ELO_PER_NAT * float(fit.strengths[place[index]])
-        found = _estimate(rating, covariance[index, index], n_prompts, confidence)
-        error = None if found.low is None else float(np.sqrt(covariance[index, index]))
+        ends = _estimate(rating, covariance[index, index], n_prompts, confidence)
+        error = None if ends.low is None else float(np.sqrt(covariance[index, index]))
         note = no_spread_note(SamplingUnit.PROMPT, n_prompts) if error is None else None
         ratings.append(
-            Rating(rating, found.low, found.high, note=note, entrant=entrant, standard_error=error)
+            Rating(rating, ends.low, ends.high, note=note, entrant=entrant, standard_error=error)
         )
     return JudgeAwareFit(
         ratings=tuple(ratings),

@@ -21,7 +21,7 @@ from tournament_assets.tournament.asset_rows import WinRateRow
 from tournament_assets.tournament.errors import InputError, Problems
 from tournament_assets.tournament.verdicts import Judgment, Outcome
 
-_SHOWN = 3
+_MOST_EXAMPLES = 3
 _ROUNDING = 1e-12
 """A mean share this near to a half is a tie."""
 
@@ -180,18 +180,18 @@ class Matches:
         """Return the matches that are not ties, in their order, the preferred entrant first."""
         if (self.preference > 0.5).all():
             return self
-        kept = self.preference != 0.5
-        is_turned = self.preference[kept] < 0.5
-        first, second, share = self.first[kept], self.second[kept], self.preference[kept]
+        decided = self.preference != 0.5
+        is_turned = self.preference[decided] < 0.5
+        first, second, share = self.first[decided], self.second[decided], self.preference[decided]
         return Matches(
             entrants=self.entrants,
             prompts=self.prompts,
             first=np.where(is_turned, second, first),
             second=np.where(is_turned, first, second),
-            prompt_index=self.prompt_index[kept],
+            prompt_index=self.prompt_index[decided],
             preference=np.maximum(share, 1 - share),
-            weight=self.weight[kept],
-            sample=self.sample[kept] if self.sample.size else self.sample,
+            weight=self.weight[decided],
+            sample=self.sample[decided] if self.sample.size else self.sample,
         )
 
     def repeated(self) -> Matches:
@@ -206,8 +206,8 @@ class Matches:
         times = np.zeros(self.n_matches, dtype=np.int64)
         pair_of = self.first * len(self.entrants) + self.second
         for pair in np.unique(pair_of):
-            own = np.flatnonzero(pair_of == pair)
-            times[own] = np.diff(np.rint(np.cumsum(self.weight[own])), prepend=0.0)
+            of_pair = np.flatnonzero(pair_of == pair)
+            times[of_pair] = np.diff(np.rint(np.cumsum(self.weight[of_pair])), prepend=0.0)
         rows = np.repeat(np.arange(self.n_matches), times)
         return replace(self, **{**self._columns(rows), "weight": np.ones(rows.size)})
 
@@ -232,30 +232,30 @@ class Matches:
         gained = np.concatenate(
             [self.weight * self.preference, self.weight * (1 - self.preference)]
         )
-        kept = gained > 0
+        is_gain = gained > 0
         return Matches(
             entrants=self.entrants,
             prompts=self.prompts,
-            first=np.concatenate([self.first, self.second])[kept],
-            second=np.concatenate([self.second, self.first])[kept],
-            prompt_index=np.concatenate([self.prompt_index, self.prompt_index])[kept],
-            preference=np.ones(int(kept.sum())),
-            weight=gained[kept],
+            first=np.concatenate([self.first, self.second])[is_gain],
+            second=np.concatenate([self.second, self.first])[is_gain],
+            prompt_index=np.concatenate([self.prompt_index, self.prompt_index])[is_gain],
+            preference=np.ones(int(is_gain.sum())),
+            weight=gained[is_gain],
         )
 
     def among(self, members: NDArray[np.bool_]) -> Matches:
         """Return the matches between members, renumbered; the mask has shape (n_entrants,)."""
-        kept = self._columns(members[self.first] & members[self.second])
+        columns = self._columns(members[self.first] & members[self.second])
         place = np.cumsum(members) - 1
-        moved = {"first": place[kept["first"]], "second": place[kept["second"]]}
+        moved = {"first": place[columns["first"]], "second": place[columns["second"]]}
         entrants = tuple(compress(self.entrants, members))
-        return replace(self, entrants=entrants, **{**kept, **moved})
+        return replace(self, entrants=entrants, **{**columns, **moved})
 
     def of_judges(self, members: NDArray[np.bool_]) -> Matches:
         """Return the matches of some judges, renumbered; the mask has shape (n_judges,)."""
-        kept = self._columns(members[self.judge_index])
-        moved = {"judge_index": (np.cumsum(members) - 1)[kept["judge_index"]]}
-        return replace(self, judges=tuple(compress(self.judges, members)), **{**kept, **moved})
+        columns = self._columns(members[self.judge_index])
+        moved = {"judge_index": (np.cumsum(members) - 1)[columns["judge_index"]]}
+        return replace(self, judges=tuple(compress(self.judges, members)), **{**columns, **moved})
 
     def averaged_over_samples(self) -> Matches:
         """Return one match per prompt and two entrants, whose share is the mean over its samples.
@@ -325,9 +325,6 @@ def code_judgments(judgments: Iterable[Judgment], *, entrants: Sequence[str]) ->
     Args:
         judgments: Settled pairs.
         entrants: Everyone who may appear, in the order of the tables.
-
-    Raises:
-        InputError: With every entrant that is unknown, listed twice, or judged against itself.
     """
     return code_samples(judgments, entrants=entrants).averaged_over_samples()
 
@@ -338,24 +335,21 @@ def code_samples(judgments: Iterable[Judgment], *, entrants: Sequence[str]) -> M
     Args:
         judgments: Settled pairs.
         entrants: Everyone who may appear, in the order of the tables.
-
-    Raises:
-        InputError: With every entrant that is unknown, listed twice, or judged against itself.
     """
     judgments = list(judgments)
     index_of = _index_entrants(judgments, entrants=entrants)
-    kept = [each for each in judgments if each.share is not None]
-    prompts = tuple(sorted({each.prompt_id for each in kept}))
+    settled = [judgment for judgment in judgments if judgment.share is not None]
+    prompts = tuple(sorted({judgment.prompt_id for judgment in settled}))
     place = {prompt_id: index for index, prompt_id in enumerate(prompts)}
-    sample = np.array([each.sample for each in kept], dtype=np.int64)
+    sample = np.array([judgment.sample for judgment in settled], dtype=np.int64)
     return Matches(
         entrants=tuple(entrants),
         prompts=prompts,
-        first=np.array([index_of[each.entrant_a] for each in kept], dtype=np.int64),
-        second=np.array([index_of[each.entrant_b] for each in kept], dtype=np.int64),
-        prompt_index=np.array([place[each.prompt_id] for each in kept], dtype=np.int64),
-        preference=np.array([each.share for each in kept], dtype=np.float64),
-        weight=np.array([each.weight for each in kept], dtype=np.float64),
+        first=np.array([index_of[judgment.entrant_a] for judgment in settled], dtype=np.int64),
+        second=np.array([index_of[judgment.entrant_b] for judgment in settled], dtype=np.int64),
+        prompt_index=np.array([place[judgment.prompt_id] for judgment in settled], dtype=np.int64),
+        preference=np.array([judgment.share for judgment in settled], dtype=np.float64),
+        weight=np.array([judgment.weight for judgment in settled], dtype=np.float64),
         sample=sample if (sample > 1).any() else sample[:0],
     )
 
@@ -376,9 +370,9 @@ def _index_entrants(judgments: Iterable[Judgment], *, entrants: Sequence[str]) -
                 unknown.setdefault(entrant, judgment.prompt_id)
         if judgment.entrant_a == judgment.entrant_b:
             against_itself.setdefault(judgment.entrant_a, judgment.prompt_id)
-    known = ", ".join(map(repr, index_of)) or "nobody"
+    names = ", ".join(map(repr, index_of)) or "nobody"
     problems.extend(
-        f"a judgment of prompt {prompt_id!r} names entrant {entrant!r}; expected one of {known}"
+        f"a judgment of prompt {prompt_id!r} names entrant {entrant!r}; expected one of {names}"
         for entrant, prompt_id in unknown.items()
     )
     problems.extend(
@@ -395,10 +389,10 @@ def _report(
 ) -> None:
     rows = np.flatnonzero(is_wrong)
     problems.extend(
-        f"match {row}: {text.format(repr(values[row].item()))}" for row in rows[:_SHOWN]
+        f"match {row}: {text.format(repr(values[row].item()))}" for row in rows[:_MOST_EXAMPLES]
     )
-    if rows.size > _SHOWN:
-        problems.add(f"the same is wrong with {rows.size - _SHOWN} more matches")
+    if rows.size > _MOST_EXAMPLES:
+        problems.add(f"the same is wrong with {rows.size - _MOST_EXAMPLES} more matches")
 
 
 _SEEN_FROM_B = {Outcome.A_WINS: Outcome.B_WINS, Outcome.B_WINS: Outcome.A_WINS}

@@ -63,12 +63,11 @@ class RatingMethod:
         name: Its name in tables.
         title: Its display name.
         meaning: What its number is.
-        rate: Returns its rows, given the evidence; None if a separate asset, or the method beside
-            which they stand, makes them.
+        rate: Returns its rows, given the evidence, or None where that lacks what it needs. None if
+            a separate asset, or the method beside which they stand, makes them.
         counts: What it does with pairs without a winner, to follow its title. Methods that say so
             need nothing but the matches, and stand side by side.
-        needs: What it needs beside the matches: a field of the evidence, or a separate asset's
-            input.
+        needs: What it needs beside the matches, for messages.
         asset: The asset whose table holds everyone's ratings by it, over all prompts.
         noise: What a difference must exceed to be one, so that its rows say who is above whom;
             elsewhere all differences count.
@@ -79,7 +78,7 @@ class RatingMethod:
     name: str
     title: str
     meaning: str
-    rate: Callable[[Evidence], Iterable[RatingRow]] | None = None
+    rate: Callable[[Evidence], Iterable[RatingRow] | None] | None = None
     counts: str = ""
     needs: str = ""
     asset: str = "ratings"
@@ -90,20 +89,16 @@ class RatingMethod:
     def __str__(self) -> str:
         return f"{self.title} {self.counts}"
 
-    def can_rate(self, evidence: Evidence) -> bool:
-        """Whether the evidence has what it needs."""
-        return self.rate is not None and getattr(evidence, self.needs or "matches") is not None
-
     def rows(self, evidence: Evidence) -> Iterable[RatingRow]:
         """Return its rows, without a dimension.
 
         Raises:
             InputError: If the evidence lacks what it needs, or a judged response is missing.
-            RatingError: If a likelihood could not be maximised.
         """
-        if self.rate is None or not self.can_rate(evidence):
+        rows = None if self.rate is None else self.rate(evidence)
+        if rows is None:
             raise InputError(
-                f"nothing rates by {self.name!r} here; expected {self.needs or self.beside} beside "
-                "the matches; give them, or leave the method out"
+                f"{self.name!r} cannot rate by matches alone; expected {self.needs or self.beside} "
+                "beside them; give them, or leave the method out"
             )
-        return self.rate(evidence)
+        return rows

@@ -9,14 +9,12 @@ tie means.
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
-from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tournament_assets.ratings.davidson import fit_davidson
 from tournament_assets.ratings.elo import elo_standing, summarise_elo
-from tournament_assets.ratings.elo_traces import EloTraces
 from tournament_assets.ratings.intervals import two_sided_quantile
 from tournament_assets.ratings.rating_evidence import Evidence, RatingMethod
 from tournament_assets.ratings.rating_tables import LEVEL, rows_of_ratings
@@ -63,18 +61,20 @@ def rating_rows(evidence: Evidence, methods: Sequence[str], *, dimension: str) -
     ]
 
 
-def _elo(evidence: Evidence) -> list[RatingRow]:
+def _elo(evidence: Evidence) -> list[RatingRow] | None:
     """Return mean ratings over orderings, and who is above whom beyond the order noise."""
-    traces, notes = cast("EloTraces", evidence.traces), elo_standing(evidence.matches).notes
-    found = summarise_elo(traces, confidence=evidence.settings.confidence)
+    traces, notes = evidence.traces, elo_standing(evidence.matches).notes
+    if traces is None:
+        return None
+    means = summarise_elo(traces, confidence=evidence.settings.confidence)
     above = _beyond_order_noise(traces.ratings)
     compares = np.array([note is None for note in notes], dtype=np.bool_)
     above &= compares[:, None] & compares
     names = np.array(traces.entrants)
     below = {name: tuple(names[row].tolist()) for name, row in zip(names, above, strict=True)}
     ratings = [
-        Rating(each.value if note is None else None, n=each.n, note=note, entrant=each.entrant)
-        for each, note in zip(found, notes, strict=True)
+        Rating(mean.value if note is None else None, n=mean.n, note=note, entrant=mean.entrant)
+        for mean, note in zip(means, notes, strict=True)
     ]
     rows = rows_of_ratings(ratings, ELO)
     return [replace(row, shown_above=below[row.entrant_id]) for row in rows]
@@ -97,34 +97,34 @@ def _beyond_order_noise(ratings: NDArray[np.float64]) -> NDArray[np.bool_]:
 
 def _bradley_terry(evidence: Evidence) -> list[RatingRow]:
     """Return ratings; where the evidence tells entrants apart, with ranks, places and letters."""
-    standings = {each.entrant: each for each in evidence.standings.entrants}
+    standings = {standing.entrant: standing for standing in evidence.standings.entrants}
     rows = rows_of_ratings(standings.values(), BRADLEY_TERRY)
     if not evidence.tells_apart:
         return rows
     placed = [
         replace(
             row,
-            rank=own.rank,
-            rank_best=own.best,
-            rank_worst=own.worst,
-            shown_above=own.shown_above,
-            group=own.group,
+            rank=standing.rank,
+            rank_best=standing.best,
+            rank_worst=standing.worst,
+            shown_above=standing.shown_above,
+            group=standing.group,
         )
         for row in rows
-        for own in (standings[row.entrant_id],)
+        for standing in (standings[row.entrant_id],)
     ]
     # The sort is stable, so rows of equal rank stay best first.
     return sorted(placed, key=lambda row: (row.rank is None, row.rank))
 
 
 def _sandwich(evidence: Evidence) -> list[RatingRow]:
-    found = sandwich_bradley_terry(
+    fit = sandwich_bradley_terry(
         evidence.matches,
         unit=SamplingUnit.PROMPT,
         confidence=evidence.settings.confidence,
         initial_rating=evidence.settings.initial_rating,
     )
-    return rows_of_ratings((replace(each, n=found.n_units) for each in found.ratings), SANDWICH)
+    return rows_of_ratings((replace(each, n=fit.n_units) for each in fit.ratings), SANDWICH)
 
 
 def _davidson(evidence: Evidence) -> list[RatingRow]:
@@ -142,44 +142,46 @@ def _davidson(evidence: Evidence) -> list[RatingRow]:
     return [*rows, _effect(TIES, TIES, Estimate(fit.tie_parameter, n=n_prompts))]
 
 
-def _style(evidence: Evidence) -> list[RatingRow]:
+def _style(evidence: Evidence) -> list[RatingRow] | None:
     """Return ratings at equal style, then the features' effects, those without one last."""
-    samples, responses = evidence.by_sample, evidence.responses or {}
-    found = control_style(
+    if evidence.responses is None:
+        return None
+    samples = evidence.by_sample
+    fit = control_style(
         samples.weighed_by_sample(),
-        judged_differences(samples, responses),
+        judged_differences(samples, evidence.responses),
         penalty=0.0,
         confidence=evidence.settings.confidence,
         initial_rating=evidence.settings.initial_rating,
     )
     n_prompts = len(samples.prompts)
-    rows = rows_of_ratings((replace(each, n=n_prompts) for each in found.ratings), STYLE)
-    for each in found.effects:
-        size = format_share(each.scale, decimals=0)
-        feature = each.name.replace("_", " ")
+    rows = rows_of_ratings((replace(rating, n=n_prompts) for rating in fit.ratings), STYLE)
+    for effect in fit.effects:
+        size = format_share(effect.scale, decimals=0)
+        feature = effect.name.replace("_", " ")
         note = f"a usual difference is {size} of the {feature} of both responses together"
-        if each.standard_error is None:
+        if effect.standard_error is None:
             note += "; no spread between prompts, so the error cannot be measured"
-        effect = replace(each, n=n_prompts, note=note)
-        rows.append(_effect(EFFECT, each.name, effect, each.standard_error))
-    for refused in found.refused:
+        noted = replace(effect, n=n_prompts, note=note)
+        rows.append(_effect(EFFECT, effect.name, noted, effect.standard_error))
+    for refused in fit.refused:
         rows.append(_effect(EFFECT, refused.name, Estimate(n=n_prompts, note=refused.reason)))
     return rows
 
 
 def _effect(
-    method: str, name: str, found: Estimate, standard_error: float | None = None
+    method: str, name: str, estimate: Estimate, standard_error: float | None = None
 ) -> RatingRow:
     return RatingRow(
         dimension="",
         method=method,
         entrant_id=name,
-        rating=found.value,
+        rating=estimate.value,
         standard_error=standard_error,
-        low=found.low,
-        high=found.high,
-        n=found.n,
-        note=found.note,
+        low=estimate.low,
+        high=estimate.high,
+        n=estimate.n,
+        note=estimate.note,
     )
 
 
@@ -218,10 +220,12 @@ def _gap(evidence: Evidence) -> list[RatingRow]:
     rows = []
     for name, below in neighbours(_bradley_terry(evidence)):
         claim, n_prompts = claims[name, below], len(evidence.matches.prompts)
-        found, is_better = claim.difference, claim.claim is Claim.FIRST_BETTER
+        difference, is_better = claim.difference, claim.claim is Claim.FIRST_BETTER
         # Two of equal rating are 0 apart, whatever a processor leaves in the last digit.
-        value = None if found.value is None else round(found.value, 9) + 0.0
-        gap = Rating(value, found.low, found.high, n_prompts, found.note, entrant=name)
+        value = None if difference.value is None else round(difference.value, 9) + 0.0
+        gap = Rating(
+            value, difference.low, difference.high, n_prompts, difference.note, entrant=name
+        )
         (row,) = rows_of_ratings([gap], GAP)
         rows.append(replace(row, rank=None, shown_above=(below,) if is_better else ()))
     return rows

@@ -122,7 +122,7 @@ def rows_of_ratings(ratings: Iterable[Rating], method: str) -> list[RatingRow]:
     What a processor rounds differently does not change the order: equal ones stay as they come.
     """
     listed = list(ratings)
-    known = [each.value for each in listed if each.value is not None]
+    values = [rating.value for rating in listed if rating.value is not None]
     rows = [
         RatingRow(
             dimension="",
@@ -134,7 +134,7 @@ def rows_of_ratings(ratings: Iterable[Rating], method: str) -> list[RatingRow]:
             high=each.high,
             rank=None
             if each.value is None
-            else 1 + sum(other > each.value + LEVEL for other in known),
+            else 1 + sum(other > each.value + LEVEL for other in values),
             n=each.n,
             note=each.note,
         )
@@ -164,27 +164,27 @@ def anchor_shift(
     problems = Problems()
     if not math.isfinite(rating):
         problems.add(f"the anchor's rating is {rating!r}; expected a finite number of Elo points")
-    known = dict(zip(entrants, ratings, strict=True))
-    found = known.get(model)
-    if model not in known:
-        names = ", ".join(map(repr, known)) or "nobody"
+    by_name = dict(zip(entrants, ratings, strict=True))
+    value = by_name.get(model)
+    if model not in by_name:
+        names = ", ".join(map(repr, by_name)) or "nobody"
         problems.add(f"the anchor is {model!r}; expected one of {names}")
-    elif found is None or not math.isfinite(found):
+    elif value is None or not math.isfinite(value):
         problems.add(
             f"the anchor {model!r} has no rating; expected an entrant that the battles rate"
         )
     problems.raise_if_any()
-    return rating - float(found if found is not None else math.nan)
+    return rating - float(value if value is not None else math.nan)
 
 
-def claimed(pairs: Sequence[WinRateRow], found: Standings) -> list[WinRateRow]:
+def claimed(pairs: Sequence[WinRateRow], standings: Standings) -> list[WinRateRow]:
     """Return rows of table "win_rates" with what is claimed of every two entrants.
 
     Args:
         pairs: The two of each sorted by name.
-        found: Standings of the same dimension. Two that never met have no row, and are not here.
+        standings: Those of the same dimension. Two that never met have no row.
     """
-    claims = {frozenset((each.first, each.second)): each for each in found.claims}
+    claims = {frozenset((claim.first, claim.second)): claim for claim in standings.claims}
     rows = []
     for row in pairs:
         claim = claims.get(frozenset((row.entrant_a, row.entrant_b)))

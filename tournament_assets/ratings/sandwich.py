@@ -16,9 +16,7 @@ from numpy.typing import NDArray
 from tournament_assets.ratings.bradley_terry import ELO_PER_NAT, fit_bradley_terry
 from tournament_assets.ratings.intervals import two_sided_quantile
 from tournament_assets.ratings.matches import Matches, require_confidence
-from tournament_assets.tournament.estimates import Rating
-
-_CELLS_AT_ONCE = 4_000_000
+from tournament_assets.tournament.estimates import CELLS_AT_ONCE, Rating
 
 
 class SamplingUnit(StrEnum):
@@ -62,7 +60,6 @@ def sandwich_bradley_terry(
 
     Raises:
         InputError: If `confidence` is not between 0 and 1.
-        RatingError: If the likelihood could not be maximised.
     """
     require_confidence(confidence)
     results = fit_bradley_terry(matches, initial_rating=initial_rating)
@@ -133,9 +130,6 @@ def sampling_luck(samples: Matches) -> tuple[SamplingLuck, ...]:
 
     Returns:
         In the order of the entrants.
-
-    Raises:
-        RatingError: If the likelihood could not be maximised.
     """
     n_entrants = len(samples.entrants)
     whole = samples.averaged_over_samples()
@@ -144,8 +138,8 @@ def sampling_luck(samples: Matches) -> tuple[SamplingLuck, ...]:
     ratings = np.array([np.nan if each.value is None else each.value for each in spread])
     weighed = samples.weighed_by_sample()
     scores = _battle_scores(weighed, ratings)
-    own = np.stack([samples.prompt_index, samples.sample_numbers])[:, scores.rows]
-    judged, of_unit = np.unique(own, axis=1, return_inverse=True)
+    sample_keys = np.stack([samples.prompt_index, samples.sample_numbers])[:, scores.rows]
+    judged, of_unit = np.unique(sample_keys, axis=1, return_inverse=True)
     units = of_unit.reshape(-1)
     prompts = np.unique(judged[0], return_inverse=True)[1]
     sizes = np.bincount(prompts)
@@ -265,7 +259,7 @@ def _spread(
     # Their units, sorted and numbered without gaps.
     compact = np.cumsum(np.diff(units[rows], prepend=units[rows[:1]]) != 0)
     n_shared = int(compact[-1]) + 1 if rows.size else 0
-    at_once = max(1, _CELLS_AT_ONCE // n_entrants)
+    at_once = max(1, CELLS_AT_ONCE // n_entrants)
     for start in range(0, n_shared, at_once):
         stop = min(n_shared, start + at_once)
         here = slice(*np.searchsorted(compact, [start, stop]))

@@ -276,20 +276,22 @@ def decide(shares: Sequence[Shares], rule: StoppingRule) -> tuple[PairDecision, 
     """
     whole = [end for end in rule.ends if end <= max(len(each) for each in shares)]
     last = whole[-1] if whole else 0
-    fortunes = [_Fortunes(own[:last], rule) for own in shares]
-    known: dict[int, PairDecision] = {}
+    fortunes = [_Fortunes(pair_shares[:last], rule) for pair_shares in shares]
+    decided: dict[int, PairDecision] = {}
     for end in whole:
         is_new = True
         while is_new:
-            n_decided = len(known)
+            n_decided = len(decided)
             threshold = rule.threshold(n_decided)
-            for index, own in enumerate(fortunes):
-                if index not in known and own.is_decided(end, threshold=threshold):
-                    known[index] = PairDecision(own.evidence(end, n_decided=n_decided), judged=end)
-            is_new = len(known) > n_decided
+            for index, bets in enumerate(fortunes):
+                if index not in decided and bets.is_decided(end, threshold=threshold):
+                    decided[index] = PairDecision(
+                        bets.evidence(end, n_decided=n_decided), judged=end
+                    )
+            is_new = len(decided) > n_decided
     return tuple(
-        known.get(index) or PairDecision(own.evidence(last, n_decided=len(known)), judged=None)
-        for index, own in enumerate(fortunes)
+        decided.get(index) or PairDecision(bets.evidence(last, n_decided=len(decided)), judged=None)
+        for index, bets in enumerate(fortunes)
     )
 
 
@@ -320,9 +322,9 @@ def log_capital(
         Shape (..., t); infinite once the rest of the bank could not undo the lead.
     """
     sign = _SIGNS[side]
-    known = _Course(shares, n_prompts)
-    total = np.cumsum(np.log1p(bets * sign * known.surprise), axis=-1)
-    return np.where(known.is_certain(sign), np.inf, total)
+    course = _Course(shares, n_prompts)
+    total = np.cumsum(np.log1p(bets * sign * course.surprise), axis=-1)
+    return np.where(course.is_certain(sign), np.inf, total)
 
 
 _SIGNS: dict[Side, int] = {"first": 1, "second": -1}
@@ -396,38 +398,38 @@ def aimed_capital(
     is_bank, n = rule.goal == "bank", rule.n_prompts
     # The whole bank needs no bet to decide, a whole sample does.
     ends = rule.ends[:-1] if is_bank else rule.ends
-    known = _Course(shares, n if is_bank else None)
+    course = _Course(shares, n if is_bank else None)
     parts = np.arange(len(ends) + 1, 1, -1) / sum(range(2, len(ends) + 2)) if ends else np.ones(1)
     bets = [
-        _option_bet(known, end, _SIGNS[side], _quantile(part, rule))
+        _option_bet(course, end, _SIGNS[side], _quantile(part, rule))
         for end, part in zip(ends, parts, strict=False)
     ]
     nothing = np.zeros(shares.shape)
-    current = np.searchsorted(np.array(ends), known.place, side="right")
+    current = np.searchsorted(np.array(ends), course.place, side="right")
     totals = []
     for first, part in enumerate(parts):
         bet = nothing
-        for index, own in enumerate(bets):
-            bet = np.where(np.maximum(first, current) == index, own, bet)
+        for index, option in enumerate(bets):
+            bet = np.where(np.maximum(first, current) == index, option, bet)
         totals.append(
             log_capital(shares, bet, side=side, n_prompts=n if is_bank else None) + math.log(part)
         )
     return np.asarray(np.logaddexp.reduce(totals, axis=0))
 
 
-def _option_bet(known: _Course, end: int, sign: int, quantile: float) -> NDArray[np.float64]:
+def _option_bet(course: _Course, end: int, sign: int, quantile: float) -> NDArray[np.float64]:
     # Imported here, so that loading the definitions does not pay for it.
     from scipy.special import log_ndtr
 
-    place = known.place
-    stretch = known.stretch
-    at_end = end * known.stretch_at(end)
-    left = np.where(place < end, at_end - place * stretch, np.nan)
-    scale = np.sqrt(known.spread * left)
-    aim = quantile * np.sqrt(known.spread * at_end)
-    height = (sign * known.lead * stretch - aim) / scale
+    place = course.place
+    stretch = course.stretch
+    at_end = end * course.stretch_at(end)
+    remaining = np.where(place < end, at_end - place * stretch, np.nan)
+    scale = np.sqrt(course.spread * remaining)
+    aim = quantile * np.sqrt(course.spread * at_end)
+    height = (sign * course.lead * stretch - aim) / scale
     slope = np.exp(-(height**2) / 2 - math.log(2 * math.pi) / 2 - log_ndtr(height))
-    return known.clip(np.where(place < end, slope / scale * stretch, 0.0), sign)
+    return course.clip(np.where(place < end, slope / scale * stretch, 0.0), sign)
 
 
 def _quantile(part: float, rule: StoppingRule) -> float:
@@ -441,9 +443,9 @@ def _sequence(
     shares: Shares, rule: StoppingRule
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return mean and half width of the asymptotic confidence sequence, shape (t,) each."""
-    known = ~np.isnan(shares)
-    count = np.cumsum(known)
-    values = np.where(known, shares, 0.0)
+    has_share = ~np.isnan(shares)
+    count = np.cumsum(has_share)
+    values = np.where(has_share, shares, 0.0)
     with np.errstate(invalid="ignore", divide="ignore"):
         mean = np.cumsum(values) / count
         variance = np.cumsum(values**2) / count - mean**2

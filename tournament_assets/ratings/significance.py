@@ -29,7 +29,7 @@ from tournament_assets.ratings.matches import require_confidence
 from tournament_assets.tournament.errors import InputError
 
 _SMALL = 1e-6
-"""Elo points. Fits stop within a small part of this, so smaller differences are none."""
+"""Elo points. Fits stop within a small part of this, so smaller differences count as 0."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,9 +90,9 @@ def shares_above(bootstrap: BootstrapRatings) -> NDArray[np.float64]:
             difference = _differences(ratings[:, row], ratings[:, column])
             if bootstrap.n_prompts < 2:
                 difference = np.full(difference.size, np.nan)
-            known = difference[~np.isnan(difference)]
-            if known.size:
-                share = float((known > 0).mean() + (known == 0).mean() / 2)
+            finite = difference[~np.isnan(difference)]
+            if finite.size:
+                share = float((finite > 0).mean() + (finite == 0).mean() / 2)
                 above[row, column], above[column, row] = share, 1 - share
     return above
 
@@ -150,15 +150,15 @@ def joint_differences(
         np.flatnonzero(is_compared)[side] for side in np.triu_indices(is_compared.sum(), 1)
     )
     if first.size and can_tell(confidence, n_units=bootstrap.n_prompts, n_pairs=first.size):
-        found, agreed = _simultaneous(
+        band, agreed = _simultaneous(
             _differences(samples[:, first], samples[:, second]),
             n_units=bootstrap.n_prompts,
             confidence=confidence,
         )
-        low[first, second], high[first, second] = found.low, found.high
-        low[second, first], high[second, first] = -found.high, -found.low
-        is_above[first, second] = (found.low > 0) | (agreed > 0)
-        is_above[second, first] = (found.high < 0) | (agreed < 0)
+        low[first, second], high[first, second] = band.low, band.high
+        low[second, first], high[second, first] = -band.high, -band.low
+        is_above[first, second] = (band.low > 0) | (agreed > 0)
+        is_above[second, first] = (band.high < 0) | (agreed < 0)
     return PercentileInterval(low, high), is_above
 
 
@@ -220,11 +220,11 @@ def _simultaneous(
     # Imported here, so that loading the definitions does not pay for it.
     from scipy.special import ndtr, stdtrit
 
-    known = np.isfinite(differences)
-    tells = (~known).mean(axis=0) <= (1 - confidence) / 2
+    is_finite = np.isfinite(differences)
+    tells = (~is_finite).mean(axis=0) <= (1 - confidence) / 2
     low, high = np.full(tells.size, -np.inf), np.full(tells.size, np.inf)
     agreed = np.zeros(tells.size)
-    values = np.where(known, differences, np.nan)[:, tells]
+    values = np.where(is_finite, differences, np.nan)[:, tells]
     middle, spread = np.nanmedian(values, axis=0), np.nanstd(values, axis=0)
     # Solving the same battles twice may differ in the last digits, and that is no spread.
     spreads = spread > 1e-9 * np.maximum(1.0, np.abs(middle))
@@ -235,8 +235,8 @@ def _simultaneous(
         largest = np.nanmax(np.abs(values - middle) / spread, axis=1, initial=0.0)
         tail = ndtr(-np.sort(largest)[rank - 1])
         reach = -stdtrit(n_units - 1, tail) * math.sqrt(n_units / (n_units - 1)) * spread
-        told = np.flatnonzero(tells)[spreads]
-        low[told], high[told] = middle - reach, middle + reach
+        columns = np.flatnonzero(tells)[spreads]
+        low[columns], high[columns] = middle - reach, middle + reach
     return PercentileInterval(low, high), agreed
 
 
@@ -248,17 +248,17 @@ def _differences(ratings: NDArray[np.float64], others: NDArray[np.float64]) -> N
 
 def _cliques(alike: dict[int, set[int]]) -> list[set[int]]:
     # Bron and Kerbosch with a pivot, https://doi.org/10.1145/362342.362367.
-    found: list[set[int]] = []
+    groups: list[set[int]] = []
     open_cases = [(set[int](), set(alike), set[int]())]
     while open_cases:
         group, candidates, done = open_cases.pop()
         if not candidates and not done:
             if group:
-                found.append(group)
+                groups.append(group)
             continue
         pivot = max(candidates | done, key=lambda index: len(candidates & alike[index]))
         for index in sorted(candidates - alike[pivot]):
             open_cases.append((group | {index}, candidates & alike[index], done & alike[index]))
             candidates = candidates - {index}
             done = done | {index}
-    return found
+    return groups

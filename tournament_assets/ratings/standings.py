@@ -49,25 +49,25 @@ from tournament_assets.ratings.significance import (
 from tournament_assets.tournament.estimates import Estimate, Rating, Resampling
 
 _DECIMALS = 1
-"""Ratings are shown with so many, and equal ones share a rank."""
+"""Decimals with which ratings are shown; ratings that are then equal share a rank."""
 _LEFT = 0.2
 """How probably a pair may be left undecided by the prompts that are said to decide."""
 _BISECTIONS = 30
 """The number of prompts is then found to a part in a thousand million."""
 _SMALL = 1e-6
-"""Elo points. Fits stop within a small part of this, so smaller differences are none."""
+"""Elo points. Fits stop within a small part of this, so smaller differences count as 0."""
 _LEAST_GAP = 1e-4
-"""Elo points. A smaller lead is none; far above the error of a fit."""
+"""Elo points. A smaller lead counts as 0; this is far above the error of a fit."""
 _MOST_PROMPTS = 100_000
 """A difference that needs more prompts than these is not said to need any number."""
 
 
 NO_INTERVAL = "no interval was made, since judging stopped early"
-"""The note on a difference beside which only a decision stands."""
+"""The note on a difference that has a decision and no interval."""
 
 
 class Claim(StrEnum):
-    """What is known of the first of two entrants and the second."""
+    """What is known about the first of two entrants and the second."""
 
     FIRST_BETTER = "a_better"
     SECOND_BETTER = "b_better"
@@ -167,7 +167,6 @@ def stand_entrants(
 
     Raises:
         InputError: If the confidence is not between 0 and 1, or no resample is asked for.
-        RatingError: If a likelihood could not be maximised.
     """
     rated = _rate(matches, resampling=resampling, initial_rating=initial_rating)
     order = _order(matches.wins, [each.value for each in rated])
@@ -178,8 +177,8 @@ def stand_entrants(
         is_better &= order.is_placed
         ranks = _ranks_after(is_better, order)
     else:
-        differences, shown = _compare(matches, rated, order, resampling=resampling)
-        is_better, ranks = shown & order.above, order.ranks
+        differences, is_separated = _compare(matches, rated, order, resampling=resampling)
+        is_better, ranks = is_separated & order.above, order.ranks
     pairs = list(combinations(np.flatnonzero(order.is_placed).tolist(), 2))
     # The simultaneous intervals of all pairs are about as wide as Bonferroni's.
     alone = 1 - (1 - resampling.confidence) / max(1, len(pairs))
@@ -210,20 +209,22 @@ def _standings(
     ranks: NDArray[np.int64],
 ) -> tuple[Standing, ...]:
     """Return everyone's rating and place; ranks have shape (n,), 0 for an entrant without one."""
-    places = {each.entrant: each for each in separated.ranks}
+    places = {rating.entrant: rating for rating in separated.ranks}
     standings = []
-    for index, each in enumerate(rated):
-        found = Standing(each.value, each.low, each.high, each.n, each.note, entrant=each.entrant)
-        if (place := places.get(each.entrant)) is not None:
-            found = replace(
-                found,
+    for index, rating in enumerate(rated):
+        standing = Standing(
+            rating.value, rating.low, rating.high, rating.n, rating.note, entrant=rating.entrant
+        )
+        if (place := places.get(rating.entrant)) is not None:
+            standing = replace(
+                standing,
                 rank=int(ranks[index]),
                 best=place.best,
                 worst=place.worst,
                 shown_above=place.shown_above,
                 group=place.letters,
             )
-        standings.append(found)
+        standings.append(standing)
     return tuple(standings)
 
 
@@ -233,8 +234,8 @@ def _rate(matches: Matches, *, resampling: Resampling, initial_rating: float) ->
         matches, resampling=resampling, initial_rating=initial_rating
     )
     return tuple(
-        replace(each, low=own.low, high=own.high, n=len(matches.prompts))
-        for each, own in zip(
+        replace(rating, low=interval.low, high=interval.high, n=len(matches.prompts))
+        for rating, interval in zip(
             fit_bradley_terry(matches, initial_rating=initial_rating),
             sampling_intervals(bootstrap, confidence=resampling.confidence),
             strict=True,
@@ -262,15 +263,15 @@ def _order(wins: NDArray[np.float64], ratings: Sequence[float | None]) -> _Order
     is_placed = _are_placed(wins, [rating is not None for rating in ratings])
     reaches = chains_of_wins(wins)
     mutual = reaches & reaches.T
-    shown = np.zeros(len(ratings))
+    printed = np.zeros(len(ratings))
     for index, rating in enumerate(ratings):
         if rating is not None:
-            shown[index] = round(rating, _DECIMALS)
+            printed[index] = round(rating, _DECIMALS)
         elif (group := mutual[index]).sum() > 1:
             # A smaller group has no rating among the others, but an order within.
-            own = log_strengths(wins[np.ix_(group, group)]) * ELO_PER_NAT
-            shown[index] = round(float(own[int(group[:index].sum())]), _DECIMALS)
-    above = (reaches & ~reaches.T) | (mutual & (shown[:, None] > shown))
+            within_group = log_strengths(wins[np.ix_(group, group)]) * ELO_PER_NAT
+            printed[index] = round(float(within_group[int(group[:index].sum())]), _DECIMALS)
+    above = (reaches & ~reaches.T) | (mutual & (printed[:, None] > printed))
     above &= is_placed & is_placed[:, None]
     return _Order(above, np.where(is_placed, 1 + above.sum(axis=0), 0), is_placed)
 
@@ -281,9 +282,6 @@ def stands_alone(wins: NDArray[np.float64], entrant: int) -> bool:
     Args:
         wins: How often the row's entrant beat the column's, shape (n, n).
         entrant: Its row.
-
-    Raises:
-        RatingError: If the likelihood could not be maximised.
     """
     placed = _are_placed(wins, find_standing(wins).rated.tolist())
     reaches = chains_of_wins(wins)
@@ -331,10 +329,10 @@ def _compare(
     strengths[is_compared] = (
         log_strengths((wins + added)[np.ix_(is_compared, is_compared)]) * ELO_PER_NAT
     )
-    found, is_above = joint_differences(bootstrap, is_compared, confidence=resampling.confidence)
+    band, is_above = joint_differences(bootstrap, is_compared, confidence=resampling.confidence)
     # Resamples that all agree show who is above and measure no spread.
-    low = np.where(is_above, np.maximum(found.low, 0.0), found.low)
-    high = np.where(is_above.T, np.minimum(found.high, 0.0), found.high)
+    low = np.where(is_above, np.maximum(band.low, 0.0), band.low)
+    high = np.where(is_above.T, np.minimum(band.high, 0.0), band.high)
     ratings = np.array([math.nan if each.value is None else each.value for each in rated])
     low, high = _stretched(low, high, strengths, ratings)
     is_open = np.isnan(ratings[:, None] - ratings)
@@ -355,10 +353,10 @@ def _stretched(
     Half a win added pulls strengths together, by a fiftieth at 50 prompts. Where a rating is NaN
     the interval stays as it is.
     """
-    fitted, shown = strengths[:, None] - strengths, ratings[:, None] - ratings
-    agrees = np.isfinite(shown) & (np.abs(fitted) > _SMALL) & (fitted * shown > 0)
-    factor = np.maximum(1.0, np.divide(shown, fitted, out=np.ones_like(shown), where=agrees))
-    return np.fmin(low * factor, shown), np.fmax(high * factor, shown)
+    fitted, gaps = strengths[:, None] - strengths, ratings[:, None] - ratings
+    agrees = np.isfinite(gaps) & (np.abs(fitted) > _SMALL) & (fitted * gaps > 0)
+    factor = np.maximum(1.0, np.divide(gaps, fitted, out=np.ones_like(gaps), where=agrees))
+    return np.fmin(low * factor, gaps), np.fmax(high * factor, gaps)
 
 
 def _as_table(entrants: Sequence[str], decided: Collection[tuple[str, str]]) -> NDArray[np.bool_]:

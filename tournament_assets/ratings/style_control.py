@@ -112,22 +112,22 @@ def style_differences(
 
 
 def _without_code(text: str) -> str:
-    kept: list[str] = []
+    prose: list[str] = []
     fence = None
     for line in text.splitlines():
-        found = _FENCE.match(line)
-        if fence is None and found is not None:
-            fence = found[1]
+        fence_mark = _FENCE.match(line)
+        if fence is None and fence_mark is not None:
+            fence = fence_mark[1]
         elif fence is None:
-            kept.append(line)
+            prose.append(line)
         elif (
-            found is not None
-            and found[1][0] == fence[0]
-            and len(found[1]) >= len(fence)
+            fence_mark is not None
+            and fence_mark[1][0] == fence[0]
+            and len(fence_mark[1]) >= len(fence)
             and not line.strip().strip(fence[0])
         ):
             fence = None
-    return _CODE_SPAN.sub(" ", "\n".join(kept))
+    return _CODE_SPAN.sub(" ", "\n".join(prose))
 
 
 NOBODY = "no entrant can be rated"
@@ -165,9 +165,6 @@ def judged_differences(
 
     Args:
         responses: Every response, by entrant and what it answers.
-
-    Raises:
-        InputError: With every judged response that is missing.
     """
     samples = matches.sample_numbers.tolist()
     first, second = (
@@ -233,16 +230,16 @@ def control_style(
     if all(each.value is None for each in fit.ratings):
         refused = [RefusedFeature(name, NOBODY) for name in names]
         return StyleControl(fit.ratings, (), tuple(refused))
-    kept: list[int] = []
+    used: list[int] = []
     refused = []
     for column, name in enumerate(names):
         try:
-            fit = fit_by([*kept, column])
+            fit = fit_by([*used, column])
         except (InputError, RatingError) as error:
             refused.append(RefusedFeature(name, str(error)))
         else:
-            kept.append(column)
-    ratings = fit.ratings if kept else tuple(map(_without_rating, fit.ratings))
+            used.append(column)
+    ratings = fit.ratings if used else tuple(map(_without_rating, fit.ratings))
     return StyleControl(ratings, fit.effects, tuple(refused))
 
 

@@ -1,31 +1,22 @@
-"""Who is best, who is equivalent and what is undecided, in words that the tables bear out.
+"""Who is best, who is equivalent and what is undecided, as the tables bear out.
 
-Every sentence about entrants rests on a claim of two of them in table "win_rates", or on the places
-that follow from all claims together; see `ratings.standings`. *Better* and *beats* are said where
-the joint interval of the difference excludes 0, or judging decided so and stopped; *equivalent*
-where the interval lies within the margin that does not matter, and *undecided* of everything else.
+Every statement about entrants rests on a claim of two of them in table "win_rates", or on the
+places that follow from all claims together; see `ratings.standings`. *Better* is said where the
+joint interval of the difference excludes 0, or judging decided so and stopped; *equivalent* where
+the interval lies within the margin that does not matter, and *undecided* of everything else.
 *Best* is who is better than everybody that wrote something else: no claim follows from two others.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Literal
 
 from tournament_assets.ratings.rating_tables import LEVEL
 from tournament_assets.ratings.standings import NO_INTERVAL, Claim
-from tournament_assets.reports.rendering import render_part
 from tournament_assets.tournament.asset_rows import LeaderboardRow, WinRateRow
 from tournament_assets.tournament.estimates import Estimate
-from tournament_assets.tournament.formatting import (
-    Display,
-    format_confidence,
-    format_count,
-    format_interval,
-)
-
-STOPS_EARLY = "pairs stop early"
-"""The leaderboard's note on a judge that is not asked about every pair."""
+from tournament_assets.tournament.formatting import Display, format_count, format_interval
 
 PairWord = Literal["better", "worse", "equivalent", "undecided"]
 """What is claimed of the first of two."""
@@ -116,8 +107,8 @@ class PairStatement:
     def expected(self) -> Estimate:
         """The upper one's expected share of the wins: its Elo difference as a probability."""
         value, low, high = (
-            None if each is None else expected_share(each)
-            for each in (self.difference.value, self.difference.low, self.difference.high)
+            None if points is None else expected_share(points)
+            for points in (self.difference.value, self.difference.low, self.difference.high)
         )
         return Estimate(value, low, high, self.difference.n)
 
@@ -141,7 +132,7 @@ def against_ratings(rows: Sequence[LeaderboardRow]) -> list[tuple[str, str]]:
 
 def mark(text: str, pair: Sequence[str], rows: Sequence[LeaderboardRow]) -> str:
     """Return what is said of two entrants, marked where their claim stands against the ratings."""
-    is_against = any({*each} == {*pair} for each in against_ratings(rows))
+    is_against = any({*names} == {*pair} for names in against_ratings(rows))
     return f"{text}, against the ratings" if is_against else text
 
 
@@ -169,7 +160,7 @@ def pair_records(win_rates: Sequence[WinRateRow]) -> dict[tuple[str, str], PairR
 
 def judges_of(rows: Iterable[LeaderboardRow]) -> str:
     """Return the kinds of judges behind a leaderboard."""
-    return "; ".join(sorted({row.judge for row in rows if row.judge is not None}))
+    return "; ".join(sorted({row.judge_title for row in rows if row.judge is not None}))
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,11 +169,13 @@ class Statements:
 
     Attributes:
         dimension: The quality that was judged.
+        rows: All entrants, best first.
         placed: Entrants with a rank, best first.
         pairs: Every two of the placed ones, the upper one first.
     """
 
     dimension: str
+    rows: tuple[LeaderboardRow, ...]
     placed: tuple[LeaderboardRow, ...]
     pairs: Mapping[tuple[str, str], PairStatement]
 
@@ -196,12 +189,13 @@ class Statements:
             rows: Rows of table "leaderboard" of one dimension, best entrant first.
             win_rates: Rows of table "win_rates"; those of other dimensions are ignored.
         """
-        own = [row for row in win_rates if row.dimension == dimension]
-        met = {frozenset((row.entrant_a, row.entrant_b)): row for row in own}
-        records = pair_records(own)
+        of_dimension = [row for row in win_rates if row.dimension == dimension]
+        met = {frozenset((row.entrant_a, row.entrant_b)): row for row in of_dimension}
+        records = pair_records(of_dimension)
         placed = tuple(row for row in rows if row.rank is not None)
         return cls(
             dimension,
+            tuple(rows),
             placed,
             {
                 (upper.entrant_id, lower.entrant_id): _pair(
@@ -236,14 +230,14 @@ class Statements:
             name: Whose rival to return; another than itself and its copies.
             broken: Entrants that do not answer; to win against them says only that.
         """
-        found = [
+        shares = [
             (other, pair.record.share if name == pair.upper else 1 - pair.record.share)
             for (upper, lower), pair in self.pairs.items()
             if name in (upper, lower) and pair.record.share is not None
             for other in (lower if name == upper else upper,)
             if other not in broken and not pair.record.is_all_same_text
         ]
-        return found[0] if found else None
+        return shares[0] if shares else None
 
     @property
     def top(self) -> tuple[LeaderboardRow, ...]:
@@ -293,9 +287,10 @@ class Statements:
         is_judged = any(record.judged for record in records)
         return 0 if is_judged else sum(record.same_text for record in records)
 
-    def are_judged(self, names: Sequence[str]) -> bool:
-        """Whether the judge settled any pair of two of some entrants, who are best first."""
-        return any(self.pairs[pair].record.judged for pair in combinations(names, 2))
+    @property
+    def is_judged(self) -> bool:
+        """Whether anybody has a settled pair."""
+        return any(row.win_rate is not None for row in self.rows)
 
     @property
     def outcome(self) -> tuple[Outcome, tuple[str, ...]]:
@@ -316,20 +311,26 @@ class Statements:
     @property
     def stops_early(self) -> bool:
         """Whether the judge was not asked about every pair."""
-        return self.leader is not None and STOPS_EARLY in (self.leader.judge or "")
+        return self.leader is not None and self.leader.stops is not None
 
     @property
-    def claims_of_leader(self) -> dict[PairWord, list[str]]:
-        """What is claimed of the leader and those who wrote something else, best first."""
-        found: dict[PairWord, list[str]] = {each: [] for each in get_args(PairWord)}
-        for (upper, lower), pair in self.pairs.items():
-            if (
-                self.leader is not None
-                and upper == self.leader.entrant_id
-                and lower not in self.leader.same_answers_as
-            ):
-                found[pair.claim].append(lower)
-        return found
+    def nearest(self) -> PairStatement | None:
+        """Where several may be first, the undecided pair with the first of the fewest prompts."""
+        ended, names = self.outcome
+        pairs = [self.pairs[names[0], name] for name in names[1:]] if ended == "undecided" else []
+        prompts = {
+            pair.lower: pair.more_prompts
+            for pair in pairs
+            if pair.claim == "undecided" and pair.more_prompts is not None
+        }
+        if not prompts:
+            return None
+        return self.pairs[names[0], min(prompts, key=lambda name: (prompts[name], name))]
+
+    @property
+    def best_rests_on(self) -> tuple[str, ...]:
+        """The prompts without which a best entrant is not first alone; none if nobody is best."""
+        return self.leader.lead_rests_on if self.leader and self.outcome[0] == "best" else ()
 
     def in_order(self, names: Iterable[str]) -> list[str]:
         """Return some entrants best first."""
@@ -370,10 +371,10 @@ def _pair(
         return PairStatement(upper.entrant_id, lower.entrant_id, claim, Estimate(), None, record)
     if row.claim == Claim.EQUIVALENT:
         claim = "equivalent"
-    note = NO_INTERVAL if STOPS_EARLY in (upper.judge or "") else None
+    note = None if upper.stops is None else NO_INTERVAL
     ends = row.difference, row.difference_low, row.difference_high
     if row.entrant_a != upper.entrant_id:
-        value, high, low = (None if each is None else -each for each in ends)
+        value, high, low = (None if end is None else -end for end in ends)
     else:
         value, low, high = ends
     return PairStatement(
@@ -386,75 +387,13 @@ def _pair(
     )
 
 
-def answer_sentence(
-    rows: Sequence[LeaderboardRow], win_rates: Sequence[WinRateRow], *, dimension: str
-) -> str:
-    """Describe who is best on a dimension in one short sentence; see also `verdict_sentence`.
-
-    Args:
-        rows: Rows of table "leaderboard" of one dimension, best entrant first.
-        win_rates: Rows of table "win_rates" of the same dimension.
-    """
-    found = Statements.of(rows, win_rates, dimension=dimension)
-    if found.outcome[0] == "nothing":
-        return verdict_sentence(rows, win_rates, dimension=dimension)
-    notes = (_copies(found.placed), _without_rating(rows), against_ratings(found.placed))
-    return _say("answer", found, *notes)
-
-
-def verdict_sentence(
-    rows: Sequence[LeaderboardRow],
-    win_rates: Sequence[WinRateRow] = (),
-    *,
-    dimension: str,
-    confidence: float = 0.95,
-) -> str:
-    """Describe in plain words who is first on a dimension and what is not decided.
-
-    Args:
-        rows: Rows of table "leaderboard" of one dimension, best entrant first.
-        win_rates: Rows of table "win_rates", which may be of other dimensions too.
-        confidence: With which all claims of the dimension hold together.
-    """
-    found = Statements.of(rows, win_rates, dimension=dimension)
-    is_judged = any(row.win_rate is not None for row in rows)
-    notes = (_copies(rows), _without_rating(rows), against_ratings(found.placed))
-    return _say("verdict", found, *notes, format_confidence(confidence), is_judged)
-
-
-def _say(part: str, *values: Any) -> str:
-    return " ".join(filter(None, render_part("claims.jinja", part, *values)))
-
-
-def _without_rating(rows: Sequence[LeaderboardRow]) -> dict[str, list[str]]:
-    names: dict[str, list[str]] = {}
-    for row in rows:
-        if row.note:
-            names.setdefault(row.note, []).append(row.entrant_id)
-    return names
-
-
-def _copies(rows: Sequence[LeaderboardRow]) -> list[tuple[str, ...]]:
-    same = {row.entrant_id: row.same_answers_as for row in rows}
-    groups: list[tuple[str, ...]] = []
-    for pair in combinations(same, 2):
-        if pair[1] not in same[pair[0]] or any({*pair} <= {*group} for group in groups):
-            continue
-        group: tuple[str, ...] = pair
-        for name in same:
-            if name not in group and all(name in same[member] for member in group):
-                group = (*group, name)
-        groups.append(tuple(name for name in same if name in group))
-    return groups
-
-
 MOST_PAIRS = 8
 """Most pairs that are listed, closest first."""
 
 
-def open_pairs(found: Statements) -> list[PairStatement]:
+def open_pairs(board: Statements) -> list[PairStatement]:
     """Return the pairs of entrants of which neither is better, closest first."""
-    pairs = [pair for pair in found.pairs.values() if not pair.is_decided]
+    pairs = [pair for pair in board.pairs.values() if not pair.is_decided]
     return sorted(
         pairs,
         key=lambda pair: (
@@ -464,8 +403,3 @@ def open_pairs(found: Statements) -> list[PairStatement]:
             pair.lower,
         ),
     )
-
-
-def pairs_sentence(found: Statements) -> str:
-    """Describe how many pairs of entrants are decided, equivalent and undecided."""
-    return _say("pairs", found, len(open_pairs(found)), MOST_PAIRS)

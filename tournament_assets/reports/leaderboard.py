@@ -8,7 +8,7 @@ import pandas as pd
 from tournament_assets.audits.first_place import NOT_FIRST, FirstPlaceSupport
 from tournament_assets.ratings.comparison_bars import comparison_bars
 from tournament_assets.ratings.rating_methods import BRADLEY_TERRY, WIN_SHARE
-from tournament_assets.reports.claims import Statements, pair_records, verdict_sentence
+from tournament_assets.reports.claims import Statements, pair_records
 from tournament_assets.reports.report_tables import (
     Cell,
     ReportSection,
@@ -17,6 +17,7 @@ from tournament_assets.reports.report_tables import (
     table_csv,
     table_latex,
 )
+from tournament_assets.reports.statements import verdict_sentence
 from tournament_assets.storage.tables import columns_of, rows_of
 from tournament_assets.tournament.asset_rows import (
     EloRow,
@@ -36,6 +37,7 @@ def build_leaderboard(
     win_rates: pd.DataFrame,
     judge_model: str,
     judge_label: str,
+    stops: str | None = None,
     support: FirstPlaceSupport = NOT_FIRST,
 ) -> list[LeaderboardRow]:
     """Return the rows of table "leaderboard" for one dimension, best entrant first.
@@ -46,6 +48,7 @@ def build_leaderboard(
             shares stand beside them.
         win_rates: Table "win_rates".
         judge_label: The kind of judge.
+        stops: The goal at which judging of a pair stops; None where every pair is judged.
         support: What the first place rests on.
 
     Raises:
@@ -84,6 +87,7 @@ def build_leaderboard(
                 lead_rests_on_at_least=lead.at_least or None,
                 judge_model=judge_model,
                 judge=judge_label,
+                stops=stops,
             )
         )
     return _with_bars(rows, pairs)
@@ -148,7 +152,11 @@ _COLUMNS = ("rank", "entrant_id", "rating", "interval", "places_and_group", "win
 
 
 def leaderboard_sections(
-    rows: Sequence[LeaderboardRow], win_rates: Sequence[WinRateRow] = (), *, confidence: float
+    rows: Sequence[LeaderboardRow],
+    win_rates: Sequence[WinRateRow] = (),
+    *,
+    confidence: float,
+    equivalent_within: float,
 ) -> list[ReportSection]:
     """Return the verdict, table and Elo ratings of each dimension, and notes on reading them.
 
@@ -156,18 +164,21 @@ def leaderboard_sections(
         rows: Rows of table "leaderboard", of one dimension or several.
         win_rates: Rows of table "win_rates" of the same dimensions; for the leader's record against
             the next.
+        confidence: With which all claims of a dimension hold together.
+        equivalent_within: The largest difference that does not matter, in Elo points.
     """
+    terms = {"confidence": confidence, "equivalent_within": equivalent_within}
     share = format_confidence(confidence)
     sections = []
     for dimension, members in by_dimension(rows).items():
-        verdict = verdict_sentence(members, win_rates, dimension=dimension, confidence=confidence)
+        verdict = verdict_sentence(members, win_rates, dimension=dimension, **terms)
         table = (dimension, leaderboard_cells(members))
         sections += [
             ReportSection("", (verdict,), (table,)),
             ReportSection("", _elo_sentences(members), is_note=True),
         ]
     notes = (
-        *sorted({f"judge: {row.judge}; model: {row.judge_model}" for row in rows}),
+        *sorted({f"judge: {row.judge_title}; model: {row.judge_model}" for row in rows}),
         f"rating: Bradley-Terry in Elo points, ties as halves; interval ({share}): whole prompts "
         "resampled.",
         f"places and letters ({share}, all pairs together): within a letter neither of two is "

@@ -14,10 +14,7 @@ from tournament_assets.ratings.rating_methods import (
 from tournament_assets.reports.rendering import render_part
 from tournament_assets.reports.report_tables import Cell, ReportTable, select_columns
 from tournament_assets.tournament.asset_rows import EloRow, LeaderboardRow, RatingRow
-from tournament_assets.tournament.formatting import format_rating, join_names
-
-NO_DISAGREEMENT = "No two models disagree on who is above whom."
-NOTHING_TO_COMPARE = "No two models rate the same two entrants, so there is nothing to compare."
+from tournament_assets.tournament.formatting import format_rating
 
 _TEMPLATE = "rating_methods.jinja"
 _LEVEL = 1e-6
@@ -100,14 +97,14 @@ def _is_above(rows: Mapping[str, RatingRow], one: str, other: str) -> bool:
     return upper - lower >= _LEVEL
 
 
-def disagreement_sentences(rows: Sequence[RatingRow]) -> list[str]:
+def disagreement_sentences(rows: Sequence[RatingRow]) -> list[str] | None:
     """Describe every two entrants that the models rank differently, with each model's order.
 
     Args:
         rows: Rows of table "ratings" of one dimension.
 
     Returns:
-        One sentence per pair, or one saying that there is no such pair.
+        One sentence per pair; None where no two models rate the same two entrants.
     """
     by_method = _by_method(rows)
     compared = [by_method[name] for name in compared_methods() if name in by_method]
@@ -121,27 +118,14 @@ def disagreement_sentences(rows: Sequence[RatingRow]) -> list[str]:
             sides[side].append(METHODS[of_entrant[pair[0]].method])
         if sides[1] and sides[-1]:
             sentences += render_part(_TEMPLATE, "disagreement", *pair, *sides.values())
-    return sentences or [NO_DISAGREEMENT if is_compared else NOTHING_TO_COMPARE]
+    return sentences if is_compared else None
 
 
-def scale_sentence(rows: Sequence[RatingRow], *, upper: str, lower: str) -> str | None:
-    """Explain why the models' numbers for one gap differ so much; None with fewer than two.
-
-    Args:
-        rows: Rows of table "ratings" of one dimension.
-        upper: Who leads.
-        lower: Who is next.
-    """
-    gaps = []
-    by_method = _by_method(rows)
-    for model in compared_methods():
-        ratings = {name: row.rating for name, row in by_method.get(model, {}).items()}
-        above, below = ratings.get(upper), ratings.get(lower)
-        if above is not None and below is not None:
-            gaps.append(f"{above - below:,.0f} ({METHODS[model].title})")
-    if len(gaps) < 2:
-        return None
-    return f"The same pairs put {upper} {join_names(gaps)} Elo points above {lower}."
+def in_words(disagreements: Sequence[str] | None) -> Sequence[str]:
+    """Return the sentences, or one that says why there is none."""
+    if disagreements is None:
+        return ("No two models rate the same two entrants, so there is nothing to compare.",)
+    return disagreements or ("No two models disagree on who is above whom.",)
 
 
 def comparison_notes(rows: Sequence[RatingRow]) -> list[str]:

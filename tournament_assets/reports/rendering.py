@@ -18,6 +18,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from tournament_assets.tournament.formatting import (
+    format_confidence,
     format_gap,
     format_kappa,
     format_plural,
@@ -82,6 +83,11 @@ def escape_csv(value: Any) -> Any:
         return value
     text = show_controls(value.replace("\r\n", "\n").replace("\r", "\n"))
     return f"'{text}" if text.lstrip(" \n").startswith(_FORMULA_SIGNS) else text
+
+
+def unescape_csv(text: str) -> str:
+    """Return a text without the apostrophe that `escape_csv` put in front."""
+    return text[1:] if text == escape_csv(text[1:]) else text
 
 
 def escape_latex(text: str) -> str:
@@ -211,6 +217,7 @@ def _environment() -> Environment:
         "gap": format_gap,
         "proportion": format_proportion,
         "rate": format_rate,
+        "confidence": format_confidence,
         "kappa": format_kappa,
     }
     environment.filters["zip"] = zip

@@ -1,9 +1,9 @@
 """Tables of an adaptive run: prompts judged for each two entrants, and savings."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
-from itertools import groupby
 
+from tournament_assets.ratings.decisions import DecisionRow, last_rounds
 from tournament_assets.reports.claims import mark
 from tournament_assets.reports.figures.figures import draw_evidence, themed_pictures
 from tournament_assets.reports.rendering import render_part
@@ -13,7 +13,7 @@ from tournament_assets.reports.report_tables import (
     ReportTable,
     ThemedPicture,
 )
-from tournament_assets.tournament.asset_rows import DecisionRow, LeaderboardRow, by_dimension
+from tournament_assets.tournament.asset_rows import LeaderboardRow, by_dimension
 from tournament_assets.tournament.formatting import (
     format_confidence,
     format_count_of,
@@ -28,12 +28,6 @@ _GOALS = ("bank", "population")
 """The goals of runs that stop."""
 _CERTAIN = 99_999
 """Larger capital adds no information; it is infinite once nothing could undo a lead."""
-
-
-def last_rounds(rows: Iterable[DecisionRow]) -> list[DecisionRow]:
-    """Return the last row of every two entrants on every dimension."""
-    groups = groupby(rows, key=lambda row: (row.dimension, row.entrant_a, row.entrant_b))
-    return [list(of_two)[-1] for _, of_two in groups]
 
 
 def stopping_section(

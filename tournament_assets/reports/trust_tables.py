@@ -27,7 +27,7 @@ from tournament_assets.tournament.formatting import (
     format_share,
     join_names,
 )
-from tournament_assets.trust.lights import Measure, TrustState, remedy_of
+from tournament_assets.trust.lights import Measure, TrustState
 from tournament_assets.trust.measures import CIRCLES, MEASURES, UNJUDGED
 
 _TEMPLATE = "trust.jinja"
@@ -125,7 +125,7 @@ class Light:
     def behind(self) -> Annotated[str, Display("behind it")]:
         """The counts behind it; of an amber light, also how many more would tell."""
         amber = ("too few to tell", self.more) if self.row.state == TrustState.AMBER else ()
-        return "; ".join(filter(None, (self.row.note, ": ".join(filter(None, amber)))))
+        return "; ".join(filter(None, (self.row.estimate.why, ": ".join(filter(None, amber)))))
 
 
 def _number(value: float | None, unit: str) -> str:
@@ -339,10 +339,10 @@ def _worst_entrants(rows: Sequence[MeasureRow]) -> list[MeasureRow]:
 def _unlit_sentences(rows: Sequence[MeasureRow]) -> list[str]:
     """Describe what was measured on no dimension, in a sentence for each way to measure it."""
     measured = {row.measure for row in _measured(rows)}
-    titles: dict[str, dict[str, None]] = {}
+    titles: dict[str | None, dict[str, None]] = {}
     for row in rows:
         if row.measure not in measured:
-            titles.setdefault(remedy_of(row), {})[MEASURES[row.measure].title] = None
+            titles.setdefault(row.remedy, {})[MEASURES[row.measure].title] = None
     words = ("; ".join(filter(None, (join_names([*of]), way))) for way, of in titles.items())
     return [f"Not measured, so neither green nor red: {lights}." for lights in words]
 

@@ -27,6 +27,7 @@ from tournament_assets.judging.settlement.recovery import PlannedRequest, refuse
 from tournament_assets.judging.settlement.sessions import (
     Clock,
     JudgingSession,
+    SettlementTerms,
     Sleep,
     Tally,
 )
@@ -70,7 +71,7 @@ _REMEDY = (
 _SERVER_REMEDY = (
     "correct the server or the entrant's settings, and run again: what it answered is kept"
 )
-_ANY = "*"  # no tournament and no mode bears this name
+_ANY = "*"  # no tournament and no mode has this name
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +79,7 @@ class ResponseRequest(ModelRequest):
     """A prompt as it is sent to a model; its key includes the entrant.
 
     Attributes:
-        prompts: The prompts that say so; their responses are one.
+        prompts: The prompts with this text, which share a response.
     """
 
     prompts: Sequence[Prompt]
@@ -161,8 +162,8 @@ def costs_nothing(entrant: ApiEntrant, environment: Mapping[str, str], prices: P
 
 def _address(entrant: OpenAiApiEntrant, environment: Mapping[str, str]) -> str:
     address = entrant.base_url
-    found = environment.get(address.env, "") if address.env is not None else address.url
-    return found or ""
+    variable = environment.get(address.env, "") if address.env is not None else address.url
+    return variable or ""
 
 
 def server_connection(
@@ -248,7 +249,7 @@ def service_problems(
 
 
 def missing_key(entrant: AnthropicApiEntrant, environment: Mapping[str, str]) -> str | None:
-    """Explain that the key is missing without which no Claude model can be asked, or None."""
+    """Explain that the key for Claude models is missing, or return None."""
     return SERVICES[entrant.service].key_problem(
         environment,
         what=f"entrant {entrant.entrant_id!r} has the model {entrant.model!r}",
@@ -309,7 +310,7 @@ def complete_by_service(
                     judges,
                     may_pay_again=may_pay_again,
                     log=log,
-                    terms=terms,
+                    budget=terms,
                     sleep=sleep,
                 )
         except JudgeError as error:
@@ -317,21 +318,25 @@ def complete_by_service(
         # Another run may have bought some while this one waited for its turn.
         purchase.keep_what_is_paid()
         work.seconds = time.monotonic() - began
-    kept = purchase.responses()
+    by_prompt = purchase.responses()
     if SERVICES[entrant.service].channel == "direct":
         # A batch mostly waits its turn, so tokens per second would not be a speed.
-        work.tokens = sum(kept[key].response_tokens or 0 for key in kept.keys() - before.keys())
+        work.tokens = sum(
+            by_prompt[key].response_tokens or 0 for key in by_prompt.keys() - before.keys()
+        )
     reasons = purchase.reasons(withheld=tally.withheld)
-    if prompts and not kept:
+    if prompts and not by_prompt:
         first = next(iter(reasons.values()))
         raise GenerationError(
             f"none of {len(prompts)} prompts has a response; expected some; the first one: {first}"
         )
-    responses = [kept[prompt.fingerprint] for prompt in prompts if prompt.fingerprint in kept]
+    responses = [
+        by_prompt[prompt.fingerprint] for prompt in prompts if prompt.fingerprint in by_prompt
+    ]
     refused = sorted({name for each in responses for name in each.diagnostics.get("not_sent", ())})
     return CompletedResponses(
         responses=responses,
-        generated=len(kept) - len(before),
+        generated=len(by_prompt) - len(before),
         device=source,
         reasons=reasons,
         figures={**work.figures, **_work(tally), **purchase.bill(terms.prices)},
@@ -374,7 +379,7 @@ def _connect(
 
 
 def asked_as_a_judge(entrant: ApiEntrant, judges: Sequence[Judge]) -> Judge:
-    """Return how an entrant's service is reached and waited for: as a judge that it is, too."""
+    """Return how an entrant's service is reached and waited for: as a judge, if it is one too."""
     # The key goes with the address: a gateway's is not for anybody else.
     same = next((each for each in judges if each.service == entrant.service), None)
     if same is not None and isinstance(entrant, AnthropicApiEntrant):
@@ -399,15 +404,32 @@ def _buy(
     *,
     may_pay_again: bool,
     log: Callable[[str], None],
-    terms: BudgetTerms,
+    budget: BudgetTerms,
     sleep: Sleep,
 ) -> Tally:
     entrant = purchase.entrant
-    asked = asked_as_a_judge(entrant, judges)
-    left = purchase.left()
-    with JudgingBar(f"{entrant.entrant_id} responds", total=len(left), log=log) as progress:
+    judge = asked_as_a_judge(entrant, judges)
+    terms = SettlementTerms(
+        waiting=judge.waiting,
+        grace_seconds=judge.grace_seconds,
+        may_pay_again=may_pay_again,
+        reply_format=None,
+        remedy=_REMEDY,
+        budget=budget,
+    )
+    if isinstance(entrant, OpenAiApiEntrant):
+        terms = replace(
+            terms,
+            remedy=_SERVER_REMEDY,
+            max_in_flight=entrant.max_concurrency,
+            max_tries=entrant.max_retries + 1,
+            refusals_are_final=False,
+            has_answered=bool(purchase.responses()),
+        )
+    requests = purchase.left()
+    with JudgingBar(f"{entrant.entrant_id} responds", total=len(requests), log=log) as progress:
         refuse_to_repay(
-            frozenset(request.request_key for request in left),
+            frozenset(request.request_key for request in requests),
             ledger=purchase.ledger,
             service=service,
             note=progress.note,
@@ -419,23 +441,12 @@ def _buy(
             ledger=purchase.ledger,
             service=service,
             progress=progress,
-            waiting=asked.waiting,
-            grace_seconds=asked.grace_seconds,
-            clock=Clock(sleep=sleep),
-            approve=build_approval(terms, ledger=purchase.ledger),
             terms=terms,
-            may_pay_again=may_pay_again,
-            reply_format=None,
+            clock=Clock(sleep=sleep),
+            approve=build_approval(budget, ledger=purchase.ledger),
             on_rows=purchase.keep,
-            remedy=_REMEDY,
         )
-        if isinstance(entrant, OpenAiApiEntrant):
-            session.remedy = _SERVER_REMEDY
-            session.max_in_flight = entrant.max_concurrency
-            session.max_tries = entrant.max_retries + 1
-            session.refusals_are_final = False
-            session.has_answered = bool(purchase.responses())
-        return settle_requests(session, left)
+        return settle_requests(session, requests)
 
 
 class _Purchase:
@@ -498,7 +509,7 @@ class _Purchase:
             raise JudgeError(f"entrant {self.entrant.entrant_id!r}: {broken}")
 
     def keep_what_is_paid(self) -> None:
-        """Keep what replies hold whose reader was killed before it had kept it."""
+        """Keep what replies hold if their reader was killed before keeping it."""
         self.keep((reply.request_key, reply) for reply in self._replies(self._missing()))
 
     def _replies(self, keys: Iterable[str]) -> Iterator[StoredReply]:
@@ -514,8 +525,8 @@ class _Purchase:
         reasons: dict[str, str] = {}
         for key, request in missing.items():
             for prompt in request.prompts:
-                said = f": {self._heard[key]}" if self._heard.get(key) else ""
-                reason = f"it failed ({failed.get(key)}), and the next run asks again{said}"
+                detail = f": {self._heard[key]}" if self._heard.get(key) else ""
+                reason = f"it failed ({failed.get(key)}), and the next run asks again{detail}"
                 if key in withheld:
                     reason = (
                         "its result was paid and could not be read; run again later, or with "
@@ -536,24 +547,24 @@ class _Purchase:
         """
         spendings = self.ledger.spending_on(self._requests)
         total = sum((spending.usage for spending in spendings), TokenUsage())
-        own = prices.add_up(spendings)
+        sums = prices.add_up(spendings)
         bill: dict[str, float] = {
             "input_tokens": total.read_tokens,
             "output_tokens": total.output_tokens,
         }
-        if not own.unpriced:
-            bill["cost_usd"] = round(own.usd, 4)
+        if not sums.unpriced:
+            bill["cost_usd"] = round(sums.usd, 4)
         if is_free_model(self.entrant.model):
             return bill
         of_month = self.ledger.spending_since(month_start(datetime.now(UTC)), on_responses=True)
         return {**bill, "all_responses_this_month_usd": round(prices.add_up(of_month).usd, 4)}
 
     def _missing(self) -> dict[str, ResponseRequest]:
-        kept = self.responses()
+        responses = self.responses()
         return {
             key: request
             for key, request in self._requests.items()
-            if any(prompt.fingerprint not in kept for prompt in request.prompts)
+            if any(prompt.fingerprint not in responses for prompt in request.prompts)
         }
 
     def _is_under_way(self) -> bool:

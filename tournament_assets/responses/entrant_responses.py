@@ -76,7 +76,7 @@ class Wanted:
     sleep: Sleep = time.sleep
 
 
-def answer_prompts(entrant: AnyEntrant, wanted: Wanted) -> CompletedResponses:
+def answer_prompts(entrant: AnyEntrant, task: Wanted) -> CompletedResponses:
     """Take an entrant's existing responses, and get the rest, as its class says.
 
     Raises:
@@ -84,43 +84,43 @@ def answer_prompts(entrant: AnyEntrant, wanted: Wanted) -> CompletedResponses:
         GenerationError: If it cannot answer; what it answered is kept.
         BudgetError: If its responses would cost more than `generation.budget.usd` leaves.
     """
-    if answers_once(entrant) and any(each.sample > 1 for each in wanted.prompts):
-        firsts = replace(wanted, prompts=first_samples(wanted.prompts))
+    if answers_once(entrant) and any(prompt.sample > 1 for prompt in task.prompts):
+        firsts = replace(task, prompts=first_samples(task.prompts))
         answered = answer_prompts(entrant, firsts)
-        return replace(answered, responses=repeat_for_samples(answered.responses, wanted.prompts))
-    completed: CompletedResponses = resolve_name(entrant.answered_by)(entrant, wanted)
+        return replace(answered, responses=repeat_for_samples(answered.responses, task.prompts))
+    completed: CompletedResponses = resolve_name(entrant.answered_by)(entrant, task)
     return completed
 
 
-def generate_here(entrant: LocalEntrant, wanted: Wanted) -> CompletedResponses:
+def generate_here(entrant: LocalEntrant, task: Wanted) -> CompletedResponses:
     """Generate on this machine what the ledger lacks."""
-    with wanted.resources.ledger.open() as ledger:
+    with task.resources.ledger.open() as ledger:
         return complete_responses(
             entrant,
-            files=find_entrant_files(entrant, wanted.plan.project),
-            prompts=wanted.prompts,
+            files=find_entrant_files(entrant, task.plan.project),
+            prompts=task.prompts,
             ledger=ledger,
-            config=wanted.plan.config.generation,
-            log=wanted.log,
-            generator=wanted.resources.generator,
-            kernels=wanted.plan.project.folder / "storage" / "kernels",
+            config=task.plan.config.generation,
+            log=task.log,
+            generator=task.resources.generator,
+            kernels=task.plan.project.folder / "storage" / "kernels",
         )
 
 
-def ask_service(entrant: ApiEntrant, wanted: Wanted) -> CompletedResponses:
+def ask_service(entrant: ApiEntrant, task: Wanted) -> CompletedResponses:
     """Ask a service for what the ledger lacks."""
-    with wanted.resources.ledger.open() as ledger:
+    with task.resources.ledger.open() as ledger:
         return complete_by_service(
             entrant,
-            prompts=wanted.prompts,
+            prompts=task.prompts,
             ledger=ledger,
-            judge=wanted.resources.judge,
-            judges=wanted.plan.config.judges,
-            environment=wanted.plan.project.environment,
-            may_pay_again=wanted.may_pay_again,
-            log=wanted.log,
-            terms=response_terms(wanted.plan, since=wanted.since),
-            sleep=wanted.sleep,
+            judge=task.resources.judge,
+            judges=task.plan.config.judges,
+            environment=task.plan.project.environment,
+            may_pay_again=task.may_pay_again,
+            log=task.log,
+            terms=response_terms(task.plan, since=task.since),
+            sleep=task.sleep,
         )
 
 
@@ -129,7 +129,7 @@ def served_entrants(plan: TournamentPlan) -> list[ApiEntrant]:
     return [entrant for entrant in plan.config.entrants if isinstance(entrant, ApiEntrant)]
 
 
-def answer_together(wanted: Wanted) -> dict[str, CompletedResponses]:
+def answer_together(task: Wanted) -> dict[str, CompletedResponses]:
     """Let every entrant that a service answers for answer, all at once; return it by entrant.
 
     Raises:
@@ -137,37 +137,37 @@ def answer_together(wanted: Wanted) -> dict[str, CompletedResponses]:
         GenerationError: If one of them cannot answer; what the others answered is kept.
         BudgetError: If responses would cost more than `generation.budget.usd` leaves.
     """
-    told = one_at_a_time(wanted.log)
+    log = one_at_a_time(task.log)
 
     def answer(entrant: AnyEntrant, sleep: Sleep) -> CompletedResponses:
-        return answer_prompts(entrant, replace(wanted, log=told, sleep=sleep))
+        return answer_prompts(entrant, replace(task, log=log, sleep=sleep))
 
-    entrants = served_entrants(wanted.plan)
+    entrants = served_entrants(task.plan)
     pieces = [Piece(entrant.entrant_id, partial(answer, entrant)) for entrant in entrants]
-    answered = run_together(pieces, log=told)
+    answered = run_together(pieces, log=log)
     return {each.entrant_id: done for each, done in zip(entrants, answered, strict=True)}
 
 
-def read_recorded(entrant: RecordedEntrant, wanted: Wanted) -> CompletedResponses:
+def read_recorded(entrant: RecordedEntrant, task: Wanted) -> CompletedResponses:
     """Read what something else has generated, from a file or an asset."""
-    plan = wanted.plan
+    plan = task.plan
     asset = entrant.responses.asset
     if asset is not None:
         title = f"the asset {asset}"
         file = parse_samples(
-            _rows_of_asset(asset, wanted.upstream[asset]),
+            _rows_of_asset(asset, task.upstream[asset]),
             title=title,
             format_name=entrant.format,
             columns=entrant.columns,
         )
-        recorded = match_responses(file, entrant, title=title, prompts=wanted.bank)
+        recorded = match_responses(file, entrant, title=title, prompts=task.bank)
     else:
         path = plan.project.resolve(entrant.responses, what=f"{entrant.entrant_id}'s responses")
         title = "a recorded file"
-        recorded = load_recorded_responses(path, entrant, prompts=wanted.bank)
-    asked = {prompt.prompt_id for prompt in wanted.prompts}
+        recorded = load_recorded_responses(path, entrant, prompts=task.bank)
+    prompt_ids = {prompt.prompt_id for prompt in task.prompts}
     return CompletedResponses(
-        responses=[each for each in recorded.responses if each.prompt_id in asked],
+        responses=[response for response in recorded.responses if response.prompt_id in prompt_ids],
         generated=0,
         device=title,
         reasons=recorded.missing,

@@ -108,14 +108,14 @@ def complete_responses(
         kernels: The folder of compiled kernels, if any are compiled.
 
     Raises:
-        InputError: If the generator's settings are none, the files cannot be used, or the kept
+        InputError: If the generator's settings are invalid, the files cannot be used, or the kept
             responses were generated in another precision.
         GenerationError: If the model cannot be loaded or does not answer; what it answered is kept.
     """
     identity = entrant.fingerprint(files.fingerprint)
     by_fingerprint = {prompt.fingerprint: prompt for prompt in prompts}
-    kept = ledger.responses(identity, by_fingerprint)
-    missing = [prompt for key, prompt in by_fingerprint.items() if key not in kept]
+    stored = ledger.responses(identity, by_fingerprint)
+    missing = [prompt for key, prompt in by_fingerprint.items() if key not in stored]
     source = "nothing was generated: the ledger held every response"
     work = Work()
     if missing:
@@ -130,11 +130,11 @@ def complete_responses(
             generator,
             kernels,
             work,
-            set(_dtypes(kept)),
+            set(_dtypes(stored)),
         )
-        kept = ledger.responses(identity, by_fingerprint)
-    responses = [kept[key] for key in by_fingerprint if key in kept]
-    dtypes = _dtypes(kept)
+        stored = ledger.responses(identity, by_fingerprint)
+    responses = [stored[key] for key in by_fingerprint if key in stored]
+    dtypes = _dtypes(stored)
     if len(dtypes) > 1:
         work.warnings.append(_MIXED.format(found=_listed(dtypes)))
     return CompletedResponses(
@@ -152,9 +152,9 @@ _MIXED = (
 )
 
 
-def _dtypes(kept: Mapping[str, GeneratedResponse]) -> Counter[str]:
+def _dtypes(responses: Mapping[str, GeneratedResponse]) -> Counter[str]:
     """Count the responses by the precision that they were generated in, where that is known."""
-    named = (response.diagnostics.get("dtype") for response in kept.values())
+    named = (response.diagnostics.get("dtype") for response in responses.values())
     return Counter(str(each) for each in named if each is not None)
 
 
@@ -181,12 +181,12 @@ class Work:
     @property
     def figures(self) -> dict[str, float]:
         """What there is to plot, by name; a speed and a peak only where something was generated."""
-        known: dict[str, float] = {"generation_seconds": round(self.seconds, 2)}
+        figures: dict[str, float] = {"generation_seconds": round(self.seconds, 2)}
         if self.seconds > 0 and self.tokens:
-            known["tokens_per_second"] = round(self.tokens / self.seconds, 2)
+            figures["tokens_per_second"] = round(self.tokens / self.seconds, 2)
         if self.peak_bytes is not None:
-            known["peak_memory_gb"] = round(self.peak_bytes / 1e9, 3)
-        return known
+            figures["peak_memory_gb"] = round(self.peak_bytes / 1e9, 3)
+        return figures
 
 
 def _batch_size_of(responses: Sequence[GeneratedResponse]) -> dict[str, int]:
@@ -217,9 +217,9 @@ def _generate(
     from tournament_assets.generation.responding import generate_responses
 
     _refuse_settings(generator)
-    asked = entrant.dtype or generator.dtype
-    place = find_place(generator, files, dtype=asked, log=log)
-    dtype = name_of(precision_on(place.device, asked))
+    requested = entrant.dtype or generator.dtype
+    place = find_place(generator, files, dtype=requested, log=log)
+    dtype = name_of(precision_on(place.device, requested))
     if others := before - {dtype}:
         raise InputError(
             f"entrant {entrant.entrant_id!r} has responses generated in "
@@ -264,7 +264,7 @@ def _generate(
 
 
 def captured_on(device: str, config: GenerationConfig, kernels: Path) -> "CapturedRounds | None":
-    """Return what captures rounds on a device; None where they are eager, as all but on CUDA are.
+    """Return what captures rounds on a device; None where they run eagerly.
 
     Args:
         kernels: Where compiled kernels are kept, unless the environment names another folder.

@@ -10,7 +10,7 @@ Inputs are compared by the manifests: settings, and the hash of every input.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
@@ -46,7 +46,7 @@ class SettledPair(Judgment):
             next two, if the run does not say.
         response_a: Fingerprint of the first entrant's response.
         response_b: Fingerprint of the second entrant's response.
-        asked: Distinct keys of the requests that settled it, sorted; none for two copies of one
+        requests: Distinct keys of the requests that settled it, sorted; none for two copies of one
             response.
     """
 
@@ -54,7 +54,7 @@ class SettledPair(Judgment):
     question: str | None = None
     response_a: str | None = None
     response_b: str | None = None
-    asked: tuple[str, ...] = ()
+    requests: tuple[str, ...] = ()
 
     @property
     def key(self) -> PairKey:
@@ -139,9 +139,9 @@ class ComparedPair:
             return Change.GAINED if self.then is Outcome.UNJUDGED else Change.LOST
         if Outcome.INCONSISTENT in both:
             return Change.INCONSISTENT
-        if all(each.is_tie for each in both):
+        if all(outcome.is_tie for outcome in both):
             return Change.NONE
-        return Change.TIE if any(each.is_tie for each in both) else Change.REVERSED
+        return Change.TIE if any(outcome.is_tie for outcome in both) else Change.REVERSED
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,6 +204,17 @@ class FlipReport:
     def count(self, change: str) -> int:
         """Return the number of pairs with this change."""
         return sum(pair.change == change for pair in self.pairs)
+
+    @property
+    def n_settled(self) -> int:
+        """Pairs that both runs settled."""
+        return self.total.flips.n + (self.rest.flips.n if self.rest else 0)
+
+    @property
+    def n_one_sided(self) -> int:
+        """Pairs that only one run settled, or has."""
+        only_one = sum((*self.only_then.values(), *self.only_now.values()))
+        return only_one + self.count(Change.LOST) + self.count(Change.GAINED)
 
     @property
     def asked_otherwise(self) -> dict[str, int]:
@@ -313,7 +324,7 @@ def _compare(then: SettledPair, now: SettledPair) -> ComparedPair:
         now=_TURNED.get(now.outcome, now.outcome) if is_turned else now.outcome,
         responses_changed=_differ((then.response_a, then.response_b), responses),
         question_changed=_differ((then.question,), (now.question,)),
-        requests=(then.asked, now.asked),
+        requests=(then.requests, now.requests),
         weight=max(then.weight, now.weight),
         sample=then.sample,
     )
@@ -370,16 +381,16 @@ def _flips_of_questions(pairs: Sequence[ComparedPair], *, confidence: float) -> 
     Questions about several samples of a prompt are much alike, so that prompts are then taken as
     independent and not the questions; one prompt alone bounds nothing.
     """
-    asked = [
+    questions = [
         pair for pair in pairs if Outcome.UNJUDGED not in (pair.then, pair.now) and not pair.is_copy
     ]
     flipped: dict[tuple[object, ...], tuple[str, bool]] = {}
-    for pair in asked:
+    for pair in questions:
         key = pair.dimension, pair.requests
         prompt_id, was_flip = flipped.get(key, (pair.prompt_id, False))
         flipped[key] = prompt_id, was_flip or pair.change.is_flip
     n_flips = sum(is_flip for _, is_flip in flipped.values())
-    if all(pair.sample == 1 for pair in asked):
+    if all(pair.sample == 1 for pair in questions):
         return measure_proportion(n_flips, len(flipped), confidence=confidence)
     if len({prompt_id for prompt_id, _ in flipped.values()}) == 1:
         return Estimate(n_flips / len(flipped), 0.0, 1.0, len(flipped))
@@ -442,35 +453,44 @@ def judge_sameness(
         places_changed: Number of entrants whose place changed.
         ratings_moved: Number of ratings that changed.
     """
-    groups = [(f"on {each.dimension}", each) for each in flips.by_dimension if each.flips.n]
-    if flips.rest is not None and flips.rest.flipped:
-        groups.append(("of the pairs asked the same", flips.rest))
-    if not flips.asked_otherwise:
-        groups = [(name, each) for name, each in groups if each.flipped]
-    differing = [_share(*group) for group in groups if (group[1].questions.low or 0.0) > tolerance]
-    if differing:
-        return SamenessVerdict(Sameness.DIFFERS, tolerance, tuple(differing))
-    settled = flips.total.flips.n + (flips.rest.flips.n if flips.rest else 0)
-    if not settled:
+    shares = [(_share(where, count), count.questions) for where, count in _compared_groups(flips)]
+    reasons = [share for share, questions in shares if (questions.low or 0.0) > tolerance]
+    if reasons:
+        return SamenessVerdict(Sameness.DIFFERS, tolerance, tuple(reasons))
+    if not flips.n_settled:
         reason = "no pair was settled in both runs"
         return SamenessVerdict(Sameness.UNDECIDED, tolerance, (reason,))
-    open_ = [_share(*group) for group in groups if (group[1].questions.high or 0.0) > tolerance]
-    one_sided = sum((*flips.only_then.values(), *flips.only_now.values())) + sum(
-        pair.change in (Change.LOST, Change.GAINED) for pair in flips.pairs
-    )
-    if one_sided:
-        open_.append(f"pairs that only one run settled: {one_sided}")
-    if places_changed:
-        open_.append(f"entrants whose place changes: {places_changed}")
-    flipped = any(pair.change.is_flip for pair in flips.pairs)
-    if ratings_moved and not (flipped or one_sided):
-        open_.append(f"ratings that move although no judgment flipped: {ratings_moved}")
-    if open_:
-        return SamenessVerdict(Sameness.UNDECIDED, tolerance, tuple(open_))
-    reasons = tuple(_share(*group) for group in groups)
+    doubts = [share for share, questions in shares if (questions.high or 0.0) > tolerance]
+    doubts += _doubts(flips, places_changed=places_changed, ratings_moved=ratings_moved)
+    if doubts:
+        return SamenessVerdict(Sameness.UNDECIDED, tolerance, tuple(doubts))
+    reasons = [share for share, _ in shares]
     return SamenessVerdict(
-        Sameness.SAME, tolerance, reasons or ("no judgment flipped and all requests are the same",)
+        Sameness.SAME,
+        tolerance,
+        tuple(reasons or ["no judgment flipped and all requests are the same"]),
     )
+
+
+def _compared_groups(flips: FlipReport) -> Iterator[tuple[str, FlipCount]]:
+    """Yield the groups of pairs whose flips decide; without an edit, those that flipped alone."""
+    for count in flips.by_dimension:
+        if count.flips.n and (count.flipped or flips.asked_otherwise):
+            yield f"on {count.dimension}", count
+    if flips.rest is not None and flips.rest.flipped:
+        yield "of the pairs asked the same", flips.rest
+
+
+def _doubts(flips: FlipReport, *, places_changed: int, ratings_moved: int) -> Iterator[str]:
+    """Yield the reasons, apart from flips, why two runs may not be the same."""
+    one_sided = flips.n_one_sided
+    if one_sided:
+        yield f"pairs that only one run settled: {one_sided}"
+    if places_changed:
+        yield f"entrants whose place changes: {places_changed}"
+    has_flips = any(pair.change.is_flip for pair in flips.pairs)
+    if ratings_moved and not (has_flips or one_sided):
+        yield f"ratings that move although no judgment flipped: {ratings_moved}"
 
 
 def _share(where: str, count: FlipCount) -> str:
@@ -497,9 +517,12 @@ _NO_INPUTS = frozenset(
         "missing",
         "length_gains",
         "prompts_planned",
+        "economies",
+        "first_screen",
+        "rubrics",
     }
 )
-"""Manifest fields about the run itself and its results; a commit's content is in its hashes."""
+"""Manifest fields about the run itself and its results; commits and rubrics have their hashes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -598,7 +621,7 @@ class RatingMove:
     def rated(self) -> tuple[bool, bool]:
         """Whether the entrant is rated in the first run, and in the second."""
         first, second = (
-            each is not None and each.value is not None for each in (self.then, self.now)
+            rating is not None and rating.value is not None for rating in (self.then, self.now)
         )
         return first, second
 

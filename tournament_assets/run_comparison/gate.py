@@ -173,14 +173,14 @@ def hold_gate(
         if (look.candidate, look.baseline) == who and look.run != run.folder.name
     ]
     entrants = [str(each) for each in run.manifest.get("entrants", [])]
-    found = [_look_at(run, name, settings, entrants, before) for name in dimensions]
-    decided = _decide(run, settings, [(test, chances) for test, chances, _ in found])
+    tests = [_look_at(run, name, settings, entrants, before) for name in dimensions]
+    decided = _decide(run, settings, [(test, chances) for test, chances, _ in tests])
     passages = {each.passage for each in decided}
     worst_first = (Passage.WORSE, Passage.UNDECIDED, Passage.NOT_WORSE)
     whole = next((each for each in worst_first if each in passages), Passage.NOT_WORSE)
     looks = tuple(
         GateLook(run.folder.name, *who, name, whole.value, points)
-        for name, (_, _, points) in zip(dimensions, found, strict=True)
+        for name, (_, _, points) in zip(dimensions, tests, strict=True)
     )
     return Gate(
         run=run.folder.name,
@@ -279,10 +279,10 @@ def _doubts(
         doubts.append("the judge is not a language model")
     playing = [PlayingJudge(**each) for each in run.at("judges_that_play") or ()]
     for judge in dict.fromkeys(each.judge for each in playing):
-        own = [each for each in playing if each.judge == judge and each.entrant_id in pair]
-        if len(own) == 1:
-            doubts.append(own[0].sentence)
-        elif own:
+        played = [each for each in playing if each.judge == judge and each.entrant_id in pair]
+        if len(played) == 1:
+            doubts.append(played[0].sentence)
+        elif played:
             harmless.append(f"judge {judge!r} is both of them, and favours neither")
     if run.at("missing") is None:  # nobody says whom they concern
         doubts += [str(each).removesuffix(".") for each in run.at("outages") or ()]
@@ -341,8 +341,8 @@ def _why_harmless(
     is_decided = (low is not None and low - max(gained, 0.0) > -settings.margin) or (
         high is not None and high - min(gained, 0.0) < -settings.margin
     )
-    said = f"the decision stands without the {gained:+.0f} Elo that length gains at most"
-    return said if is_decided else ""
+    reason = f"the decision stands without the {gained:+.0f} Elo that length gains at most"
+    return reason if is_decided else ""
 
 
 _OVER_ALL = f" over {ALL_DIMENSIONS}"
@@ -350,9 +350,9 @@ _OVER_ALL = f" over {ALL_DIMENSIONS}"
 
 def _lights(run: FinishedRun, dimension: str, state: TrustState) -> list[str]:
     """Return the lights on the judge of a dimension, and of all together, that show a state."""
-    own, pooled = (run.at("trust", name) or {} for name in (dimension, ALL_DIMENSIONS))
+    alone, pooled = (run.at("trust", name) or {} for name in (dimension, ALL_DIMENSIONS))
     return [
-        *(measure for measure, shown in own.items() if shown == state),
+        *(measure for measure, shown in alone.items() if shown == state),
         *(f"{measure}{_OVER_ALL}" for measure, shown in pooled.items() if shown == state),
     ]
 
@@ -387,11 +387,11 @@ def remember(path: Path, gate: Gate, history: Sequence[GateLook]) -> None:
     Raises:
         OSError: If the file cannot be written.
     """
-    known = {(each.run, each.candidate, each.baseline, each.dimension) for each in history}
+    recorded = {(each.run, each.candidate, each.baseline, each.dimension) for each in history}
     lines = [
         json.dumps(asdict(look), ensure_ascii=False) + "\n"
         for look in gate.looks
-        if (look.run, look.candidate, look.baseline, look.dimension) not in known
+        if (look.run, look.candidate, look.baseline, look.dimension) not in recorded
     ]
     with path.open("a", encoding="utf-8") as file:
         file.write("".join(lines))
@@ -413,53 +413,53 @@ def gate_table(gate: Gate) -> ReportTable:
     )
 
 
-def _difference(found: Estimate) -> str | None:
-    return None if found.value is None else f"{found.value:+.0f} Elo"
+def _difference(difference: Estimate) -> str | None:
+    return None if difference.value is None else f"{difference.value:+.0f} Elo"
 
 
-def _bounds(found: Estimate) -> str | None:
-    return None if found.value is None else f"{found.low:+.0f} to {found.high:+.0f}"
+def _bounds(difference: Estimate) -> str | None:
+    return None if difference.value is None else f"{difference.low:+.0f} to {difference.high:+.0f}"
 
 
 def gate_sentences(gate: Gate) -> list[str]:
     """Describe the gate's decision, what leaves it undecided, and the number of earlier looks."""
-    asked = gate.settings
-    level = format_confidence(asked.confidence)
+    settings = gate.settings
+    level = format_confidence(settings.confidence)
     words = {
-        Passage.NOT_WORSE: f"{asked.candidate} is not worse than {asked.baseline} by "
-        f"{asked.margin:g} Elo points or more, at {level} confidence",
-        Passage.WORSE: f"{asked.candidate} is worse than {asked.baseline} by more than "
-        f"{asked.margin:g} Elo points, at {level} confidence",
-        Passage.UNDECIDED: f"Undecided whether {asked.candidate} is worse than {asked.baseline} "
-        f"by {asked.margin:g} Elo points",
+        Passage.NOT_WORSE: f"{settings.candidate} is not worse than {settings.baseline} by "
+        f"{settings.margin:g} Elo points or more, at {level} confidence",
+        Passage.WORSE: f"{settings.candidate} is worse than {settings.baseline} by more than "
+        f"{settings.margin:g} Elo points, at {level} confidence",
+        Passage.UNDECIDED: f"Undecided whether {settings.candidate} is worse than "
+        f"{settings.baseline} by {settings.margin:g} Elo points",
     }
     sentences = [f"{words[gate.passage]} (exit code {gate.passage.exit_code})."]
     doubted: dict[str, list[str]] = {}
-    for each in gate.dimensions:
-        for doubt in each.doubts:
-            doubted.setdefault(doubt, []).append(each.test.dimension)
+    for dimension in gate.dimensions:
+        for doubt in dimension.doubts:
+            doubted.setdefault(doubt, []).append(dimension.test.dimension)
     sentences += [f"{join_names(names)}: {doubt}." for doubt, names in doubted.items()]
-    for each in gate.dimensions:
-        if each.amber:
+    for dimension in gate.dimensions:
+        name = dimension.test.dimension
+        if dimension.amber:
             sentences.append(
-                f"{each.test.dimension}: too few to tell about the judge (amber, blocks nothing): "
-                f"{join_names(each.amber)}."
+                f"{name}: too few to tell about the judge (amber, blocks nothing): "
+                f"{join_names(dimension.amber)}."
             )
-        if each.harmless:
+        if dimension.harmless:
             sentences.append(
-                f"{each.test.dimension}: cannot bias the difference (blocks nothing): "
-                f"{'; '.join(each.harmless)}."
+                f"{name}: cannot bias the difference (blocks nothing): "
+                f"{'; '.join(dimension.harmless)}."
             )
-        if (note := each.test.difference.note) is not None:
+        if (note := dimension.test.difference.note) is not None:
             sentences.append(
-                f"{each.test.dimension}: no rating ({note}); the probabilities are of the pairs "
-                "of the two alone."
+                f"{name}: no rating ({note}); the probabilities are of the pairs of the two alone."
             )
     if gate.looks_before:
         times = "once" if gate.looks_before == 1 else f"{gate.looks_before} times"
         stands = (
             "the evidence stands however often one looks"
-            if asked.sequential
+            if settings.sequential
             else "the chance of a wrong pass grows with every look; use --sequential"
         )
         sentences.append(f"This candidate was looked at {times} before: {stands}.")
@@ -483,6 +483,8 @@ def gate_values(gate: Gate) -> dict[str, Any]:
 
 def gate_document(gate: Gate) -> Document:
     """Return a gate as a document: its sentences and the table of its dimensions."""
-    asked = gate.settings
+    settings = gate.settings
     section = ReportSection("", tuple(gate_sentences(gate)), (("", gate_table(gate)),))
-    return Document(f"Gate: {asked.candidate} against {asked.baseline} ({gate.run})", [section])
+    return Document(
+        f"Gate: {settings.candidate} against {settings.baseline} ({gate.run})", [section]
+    )

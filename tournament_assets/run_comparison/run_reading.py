@@ -4,18 +4,18 @@
 not want to keep or share; then it is unknown whether the responses of two runs differ.
 """
 
-import json
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.parquet as pq
-
+from tournament_assets.reports.csv_tables import read_csv_table
 from tournament_assets.run_comparison.differences import SettledPair
+from tournament_assets.storage.match_texts import Texts, restore_texts
+from tournament_assets.storage.run_directory import read_manifest
+from tournament_assets.storage.tables import rows_of
+from tournament_assets.tournament.asset_rows import LeaderboardRow, by_dimension
 from tournament_assets.tournament.errors import InputError, Problems
 from tournament_assets.tournament.estimates import Rating
 from tournament_assets.tournament.fingerprints import fingerprint, fingerprint_text
@@ -23,10 +23,6 @@ from tournament_assets.tournament.json_lines import numbered_lines, parse_object
 from tournament_assets.tournament.verdicts import Outcome
 
 _MATCHES = "matches/matches.jsonl"
-_LEADERBOARD = "leaderboard.parquet"
-_STANDING = ("dimension", "rank", "entrant_id", "rating", "low", "high")
-"""The columns of the leaderboard that are read."""
-_MISSING = "the file is missing; expected it, as in every finished run"
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +58,7 @@ class FinishedRun:
         return [pair for pairs in self.verdicts.values() for pair in pairs]
 
 
-_Shown = Mapping[tuple[str, str, int, str], str]
+_Hashes = Mapping[tuple[str, str, int, str], str]
 """Fingerprints by dimension, prompt and entrant; without an entrant, of the question.
 
 Each is kept once, since a large run has a million pairs.
@@ -95,31 +91,29 @@ class _Reader:
         self._problems = problems
 
     def read(self) -> FinishedRun | None:
-        if not (self._folder / "manifest.json").is_file():
-            self._problems.add(
-                f"{self._folder}: found no manifest.json; expected the directory of a finished "
-                "run, such as runs/pilot_20261104T101500Z"
-            )
+        try:
+            manifest = read_manifest(self._folder)
+        except InputError as error:
+            self._problems.extend(error.problems)
             return None
-        manifest = self._read_object("manifest.json")
-        dimensions = (manifest or {}).get("dimensions", [])
+        dimensions = manifest.get("dimensions", [])
         if not isinstance(dimensions, list) or not all(
             isinstance(name, str) and Path(name).name == name for name in dimensions
         ):
             self._note("manifest.json", f"names the dimensions {dimensions!r}; expected names")
             return None
-        shown = self._read_shown()
+        hashes = self._read_hashes()
         verdicts, requests = {}, {}
         standings = self._read_standings(dimensions)
         for name in dimensions:
-            verdicts[name], requests[name] = self._read_verdicts(name, shown)
+            verdicts[name], requests[name] = self._read_verdicts(name, hashes)
         return FinishedRun(
             self._folder,
-            manifest or {},
+            manifest,
             verdicts,
             requests,
             standings,
-            self._read_rubrics(dimensions, manifest or {}),
+            self._read_rubrics(dimensions, manifest),
         )
 
     def _read_rubrics(self, dimensions: list[str], manifest: Mapping[str, Any]) -> dict[str, str]:
@@ -127,57 +121,25 @@ class _Reader:
         for name in dimensions:
             try:
                 hash_ = manifest["inputs"]["rubrics"][name]["hash"]
+                texts[name] = str(manifest["rubrics"][name])
             except (KeyError, TypeError):
-                continue  # nothing was judged on it
-            file = f"rubrics/{name}.txt"
-            text = self._read_text(file)
-            if text is None:
-                continue
-            texts[name] = text.strip()
+                continue  # nothing was judged on it, or its text is not known
             if fingerprint_text(texts[name]) != hash_:
                 self._note(
-                    file,
-                    "is not the text that the judge had, by its hash in manifest.json; "
-                    "expected it unedited",
+                    "manifest.json",
+                    f"the rubric {name!r} is not the text that the judge had, by its hash in "
+                    "`inputs`; expected it unedited",
                 )
         return texts
 
     def _note(self, file: str, problem: str) -> None:
         self._problems.add(f"{self._folder / file}: {problem}")
 
-    def _read_text(self, file: str) -> str | None:
-        with self._readable(file):
-            return (self._folder / file).read_text(encoding="utf-8")
-        return None
-
-    @contextmanager
-    def _readable(self, file: str) -> Iterator[None]:
-        try:
-            yield
-        except FileNotFoundError:
-            self._note(file, _MISSING)
-        except (OSError, UnicodeDecodeError) as error:
-            self._note(file, f"cannot be read: {error}")
-
-    def _read_object(self, file: str) -> dict[str, Any] | None:
-        text = self._read_text(file)
-        if text is None:
-            return None
-        try:
-            value = json.loads(text)
-        except ValueError as error:
-            self._note(file, f"is not JSON: {error}")
-            return None
-        if not isinstance(value, dict):
-            self._note(file, f"holds {type(value).__name__}; expected an object")
-            return None
-        return value
-
     def _read_rows(self, file: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
         # A line at a time: the texts of a large run would fill the memory.
         path = self._folder / file
         if not path.exists():
-            self._note(file, _MISSING)
+            self._note(file, "the file is missing; expected it, as in every finished run")
             return
         try:
             for where, line in numbered_lines(path):
@@ -189,33 +151,39 @@ class _Reader:
                 for problem in error.problems
             )
 
-    def _read_shown(self) -> _Shown:
+    def _read_hashes(self) -> _Hashes:
         if not (self._folder / _MATCHES).exists():
             return {}
-        shown: dict[tuple[str, str, int, str], str] = {}
-        for place, row in self._read_rows(_MATCHES):
+        hashes: dict[tuple[str, str, int, str], str] = {}
+        texts: Texts = {}
+        for place, record in self._read_rows(_MATCHES):
             try:
+                row = restore_texts(record, texts)
                 dimension, prompt_id = (
                     sys.intern(str(row[name])) for name in ("dimension", "prompt_id")
                 )
                 where = dimension, prompt_id, int(row["sample"])
-                asked = [row["prompt_text"], row.get("gold_answer"), row.get("expected_behavior")]
-                shown[*where, ""] = sys.intern(fingerprint(asked))
+                question = [
+                    row["prompt_text"],
+                    row.get("gold_answer"),
+                    row.get("expected_behavior"),
+                ]
+                hashes[*where, ""] = sys.intern(fingerprint(question))
                 for side in ("a", "b"):
                     entrant = sys.intern(str(row[f"entrant_{side}"]))
                     text = str(row[f"response_{side}"])
-                    shown[*where, entrant] = sys.intern(fingerprint_text(text))
+                    hashes[*where, entrant] = sys.intern(fingerprint_text(text))
             except KeyError as error:
                 self._note(place, f"has no {error}; expected a pair's texts")
                 return {}
-        return shown
+        return hashes
 
     def _read_verdicts(
-        self, dimension: str, shown: _Shown
+        self, dimension: str, hashes: _Hashes
     ) -> tuple[tuple[SettledPair, ...], frozenset[str]]:
         file = f"verdicts/{dimension}.jsonl"
         pairs: list[SettledPair] = []
-        known: set[tuple[str, int, str, str]] = set()
+        keys: set[tuple[str, int, str, str]] = set()
         requests: set[str] = set()
         for place, row in self._read_rows(file):
             try:
@@ -225,10 +193,10 @@ class _Reader:
                 pair = SettledPair.of(
                     {**row, "dimension": dimension, "sample": sample},
                     source=None if row.get("source") is None else sys.intern(str(row["source"])),
-                    question=shown.get((*where, "")),
-                    response_a=shown.get((*where, a)),
-                    response_b=shown.get((*where, b)),
-                    asked=_asked(row),
+                    question=hashes.get((*where, "")),
+                    response_a=hashes.get((*where, a)),
+                    response_b=hashes.get((*where, b)),
+                    requests=_requests(row),
                 )
                 requests.update(_answered(row))
             except KeyError as error:
@@ -237,30 +205,31 @@ class _Reader:
             except ValueError as error:
                 self._note(place, f"{error}; expected one of {[*map(str, Outcome)]}")
                 break
-            if key in known:
+            if key in keys:
                 self._note(place, f"has the pair of {a!r} and {b!r} a second time")
                 break
-            known.add(key)
+            keys.add(key)
             pairs.append(pair)
         return tuple(pairs), frozenset(requests)
 
     def _read_standings(self, dimensions: Sequence[str]) -> dict[str, tuple[Rating, ...]]:
-        rows: list[dict[str, Any]] = []
-        with self._readable(_LEADERBOARD):
-            try:
-                table = pq.read_table(self._folder / _LEADERBOARD)
-                rows = table.select(_STANDING).to_pylist()
-            except (KeyError, pa.ArrowException) as error:
-                self._note(
-                    _LEADERBOARD,
-                    f"has no readable ratings ({str(error)[:200]}); expected the columns "
-                    f"{', '.join(_STANDING)}, as this version writes them",
-                )
-                return {}
-        return {
-            name: tuple(_standing(row) for row in rows if row["dimension"] == name)
-            for name in dimensions
-        }
+        try:
+            standings = read_standings(self._folder)
+        except InputError as error:
+            self._problems.extend(error.problems)
+            return {}
+        return {name: standings.get(name, ()) for name in dimensions}
+
+
+def read_standings(folder: Path) -> dict[str, tuple[Rating, ...]]:
+    """Read the leaderboard of a run directory: ratings by dimension, best entrant first.
+
+    Raises:
+        InputError: If the file cannot be read, or is not the table of this version.
+    """
+    table = read_csv_table(LeaderboardRow, folder / "leaderboard.csv")
+    boards = by_dimension(rows_of(LeaderboardRow, table))
+    return {dimension: tuple(map(_standing, rows)) for dimension, rows in boards.items()}
 
 
 def _answered(row: Mapping[str, Any]) -> Iterator[str]:
@@ -270,13 +239,13 @@ def _answered(row: Mapping[str, Any]) -> Iterator[str]:
             yield key if attempt == 1 else f"{key} {attempt}"
 
 
-def _asked(row: Mapping[str, Any]) -> tuple[str, ...]:
+def _requests(row: Mapping[str, Any]) -> tuple[str, ...]:
     if row["outcome"] == Outcome.SAME_TEXT:
         return ()
     return tuple(sorted({sys.intern(str(row[f"request_key_{side}"])) for side in ("ab", "ba")}))
 
 
-def _standing(row: Mapping[str, Any]) -> Rating:
+def _standing(row: LeaderboardRow) -> Rating:
     return Rating(
-        row["rating"], row["low"], row["high"], entrant=row["entrant_id"], rank=row["rank"]
+        row.rating, row.low, row.high, entrant=row.entrant_id, rank=row.rank, group=row.group
     )

@@ -107,27 +107,27 @@ def estimate_pairs(
     for dimension, pairs in pairs_by_dimension:
         possible = pairs
         if adaptive is not None:
-            asked = plan.config.judges_of(mode, model=judge_model)
-            course = course_so_far(plan, mode, pairs, rubrics[dimension], asked, ledger)
+            panel = plan.config.judges_of(mode, model=judge_model)
+            course = course_so_far(plan, mode, pairs, rubrics[dimension], panel, ledger)
             possible = course.possible
-            for each in next_round:
-                each.measure(course.needed, rubrics[dimension], counter)
-            found = pilot(rubrics[dimension]) if pilot is not None else {}
-            shares[dimension] = expected_share(course, found, adaptive=adaptive)
-        for each in judges:
-            each.measure(possible, rubrics[dimension], counter)
-    lead, *others = [each.estimate(mode) for each in judges]
+            for part in next_round:
+                part.measure(course.needed, rubrics[dimension], counter)
+            pilot_shares = pilot(rubrics[dimension]) if pilot is not None else {}
+            shares[dimension] = expected_share(course, pilot_shares, adaptive=adaptive)
+        for part in judges:
+            part.measure(possible, rubrics[dimension], counter)
+    lead, *others = [part.estimate(mode) for part in judges]
     if adaptive is not None:
-        now, *others_now = [each.estimate(mode) for each in next_round]
+        now, *others_now = [part.estimate(mode) for part in next_round]
         now = replace(now, others=tuple(others_now))
         lead = replace(lead, rounds=RoundsEstimate(now, shares))
-    budgets = (each.budget for each in (lead, *others))
+    budgets = (part.budget for part in (lead, *others))
     return replace(
         lead,
         assumed_responses=assumed_responses,
         others=tuple(others),
-        cautions=tuple(each.sentence for each in playing_judges(plan, mode, models=(judge_model,))),
-        budget=next((each for each in budgets if each is not None), None),
+        cautions=tuple(part.sentence for part in playing_judges(plan, mode, models=(judge_model,))),
+        budget=next((part for part in budgets if part is not None), None),
     )
 
 
@@ -135,8 +135,8 @@ def requests_of_share(
     plan: TournamentPlan, pairs: Sequence[PairToJudge], rubric: Rubric, judge: Judge
 ) -> JudgeRequests:
     """Build the requests about those of some pairs that a judge is asked about."""
-    own = draw_share(pairs, judge_model=judge.model, share=judge.share)
-    return requests_for_pairs(plan, own, rubric, judge=judge)
+    drawn = draw_share(pairs, judge_model=judge.model, share=judge.share)
+    return requests_for_pairs(plan, drawn, rubric, judge=judge)
 
 
 def course_so_far(
@@ -269,21 +269,21 @@ def estimate_judging(
     priced: list[ResponseEstimate] = []
     assumed = 0
     for entrant in config.entrants:
-        known = known_responses(plan, entrant, bank, prompts, ledger=ledger)
+        texts = known_responses(plan, entrant, bank, prompts, ledger=ledger)
         if isinstance(entrant, ApiEntrant):
-            missing = [prompt for prompt in prompts if answer_key(prompt) not in known]
-            asked = first_samples(missing) if answers_once(entrant) else missing
-            priced.append(_estimate_responses(plan, entrant, asked, ledger=ledger))
+            missing = [prompt for prompt in prompts if answer_key(prompt) not in texts]
+            to_answer = first_samples(missing) if answers_once(entrant) else missing
+            priced.append(_estimate_responses(plan, entrant, to_answer, ledger=ledger))
         if not isinstance(entrant, RecordedEntrant):
-            # Each stands for a text of its own, so that no two of them are one request.
+            # Each placeholder is unique, so that no two of them make one request.
             length = round(entrant.longest_response * CHARACTERS_PER_TOKEN)
             for prompt in prompts:
-                if answer_key(prompt) not in known:
+                if answer_key(prompt) not in texts:
                     sample = 1 if answers_once(entrant) else prompt.sample
-                    own = entrant.entrant_id + (f" {sample}" if sample > 1 else "")
-                    known[answer_key(prompt)] = own.ljust(length, ".")
+                    placeholder = entrant.entrant_id + (f" {sample}" if sample > 1 else "")
+                    texts[answer_key(prompt)] = placeholder.ljust(length, ".")
                     assumed += 1
-        responses.update(((entrant.entrant_id, key), text) for key, text in known.items())
+        responses.update(((entrant.entrant_id, key), text) for key, text in texts.items())
     estimate = estimate_pairs(
         plan,
         mode,

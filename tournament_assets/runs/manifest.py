@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -11,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 from tournament_assets.audits.missingness import broken_entrants, find_outages
 from tournament_assets.project.plan import TournamentPlan
 from tournament_assets.project.playing_judges import playing_judges
+from tournament_assets.reports.economies import entrant_economies
+from tournament_assets.reports.run.page import FIRST_SCREEN
 from tournament_assets.reports.run.run_files import FactTables, RunTables
 from tournament_assets.runs.provenance import (
     InputHashes,
@@ -30,7 +33,12 @@ from tournament_assets.runs.provenance import (
     version_values,
 )
 from tournament_assets.storage.tables import AnyTable, content_version, rows_of
-from tournament_assets.tournament.asset_rows import CoverageRow, MeasureRow, PromptRow
+from tournament_assets.tournament.asset_rows import (
+    CoverageRow,
+    MeasureRow,
+    PromptRow,
+    ReportPageRow,
+)
 from tournament_assets.tournament.config import Mode
 from tournament_assets.tournament.fingerprints import fingerprint_text
 from tournament_assets.trust.evidence import length_gains
@@ -99,7 +107,7 @@ def run_facts(
     for dimension, frame in (tables.judging_decisions or {}).items():
         unasked = Unasked.of(frame)
         if unasked is not None:
-            # Nobody left out what was not needed, or waits for a round before it.
+            # Pairs that were not needed, or wait for an earlier round, are not left out by a limit.
             left_out[dimension] -= unasked.pairs_not_needed + unasked.pairs_undecided
             not_needed[dimension] = unasked.pairs_not_needed
     return RunFacts(
@@ -127,6 +135,7 @@ def run_manifest(
     *,
     tables: RunTables,
     lights: Sequence[MeasureRow],
+    rubrics: Mapping[str, str],
     waste: Waste,
     started_at: str,
     finished_at: datetime,
@@ -137,6 +146,7 @@ def run_manifest(
     Args:
         facts: What its results rest on.
         lights: What the lights on the judge show, all dimensions.
+        rubrics: The rubrics' texts by dimension, where known.
         waste: Spending without use.
         started_at: When the work began, ISO 8601.
         finished_at: When it ended.
@@ -149,7 +159,7 @@ def run_manifest(
     gains = _length_gains(tables.match_list, lights, confidence=config.ratings.confidence)
     playing = playing_judges(plan, mode, models=facts.models)
     prices = [cost["cost_usd"] for cost in facts.costs.values()]
-    known = [price for price in prices if price is not None]
+    listed = [price for price in prices if price is not None]
     return {
         "tournament": config.tournament_id,
         "mode": mode,
@@ -174,9 +184,9 @@ def run_manifest(
         **({"missing": [asdict(each) for each in outages]} if outages else {}),
         **({"broken_entrants": broken} if (broken := broken_entrants(audit)) else {}),
         "trust": {
-            name: own
+            name: lights_here
             for name in (*names, ALL_DIMENSIONS)
-            if (own := _lights(lights, name)) or name in names
+            if (lights_here := _lights(lights, name)) or name in names
         },
         **({"length_gains": gains} if gains else {}),
         **({"judges_that_play": [asdict(each) for each in playing]} if playing else {}),
@@ -194,12 +204,25 @@ def run_manifest(
         "thresholds": config.checks.model_dump(),
         "inputs": {"prompt_bank": content_version(PromptRow, bank), **asdict(facts.inputs)},
         "cost": {
-            "total_usd": round(sum(known), 6) if len(known) == len(prices) else None,
+            "total_usd": round(sum(listed), 6) if len(listed) == len(prices) else None,
             "by_dimension": facts.costs,
             "waste": judging_waste(waste),
         },
         "command": facts.command,
+        "rubrics": dict(rubrics),
+        "economies": [
+            asdict(economy) for economy in entrant_economies(config, tables.entrant_responses)
+        ],
+        FIRST_SCREEN: _first_screen(tables),
     }
+
+
+def _first_screen(tables: RunTables) -> dict[str, Any]:
+    pages = rows_of(ReportPageRow, tables.report)
+    screen: dict[str, Any] = json.loads(
+        next(page.content for page in pages if page.format == FIRST_SCREEN)
+    )
+    return screen
 
 
 def _made_again_by(
@@ -248,7 +271,7 @@ def _lights(lights: Sequence[MeasureRow], dimension: str) -> dict[str, str]:
 def _length_gains(
     matches: Mapping[str, AnyTable], lights: Sequence[MeasureRow], *, confidence: float
 ) -> dict[str, dict[str, dict[str, float]]]:
-    """Return what length gains whom, on dimensions with a red light on length and an effect."""
+    """Return what each entrant gains by length, where a light on length is red."""
     red = {
         row.dimension
         for row in lights

@@ -15,7 +15,7 @@ from importlib.metadata import PackageNotFoundError, version
 
 from upath import UPath
 
-from tournament_assets.generation.devices import device_problem
+from tournament_assets.generation.devices import DEVICES, device_problem
 from tournament_assets.judging.costs.prices import load_newest_prices
 from tournament_assets.project.config_files import with_lines
 from tournament_assets.project.existing_work import known_responses, load_bank_and_selection
@@ -217,10 +217,10 @@ _LEAST_FREE_GIB = 5.0
 class Health(StrEnum):
     """The status of a check."""
 
-    WELL = "ok"
-    LOOK = "look"
-    """Something can be done without it."""
-    ILL = "broken"
+    OK = "ok"
+    WARNING = "look"
+    """Some runs work without it."""
+    BROKEN = "broken"
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,10 +243,10 @@ def diagnose_packages() -> Iterator[Finding]:
     """Return the installed versions that matter."""
     for name in _PACKAGES:
         try:
-            yield Finding(name, Health.WELL, version(name))
+            yield Finding(name, Health.OK, version(name))
         except PackageNotFoundError:
             yield Finding(
-                name, Health.ILL, "not installed", "install the package with its dependencies"
+                name, Health.BROKEN, "not installed", "install the package with its dependencies"
             )
 
 
@@ -263,31 +263,31 @@ def diagnose_device(plans: Sequence[TournamentPlan], asked: str) -> Finding:
         if isinstance(entrant, LocalEntrant)
     ]
     if not loaded:
-        return Finding("device", Health.WELL, "no entrant loads weights, so none is needed")
-    problem = device_problem(asked or "auto")
-    if problem is not None:
-        said, _, expected = problem.partition("; ")
-        return Finding("device", Health.ILL, said, expected)
+        return Finding("device", Health.OK, "no entrant loads weights, so none is needed")
+    if device_problem(asked or "auto") is not None:
+        return Finding(
+            "device", Health.BROKEN, f"TOURNAMENT_DEVICE is {asked!r}", f"expected {DEVICES}"
+        )
     try:
         from tournament_assets.generation.models.base_models import pick_device
     except ImportError as error:
-        return Finding("device", Health.ILL, f"torch cannot be imported: {error}", "install it")
+        return Finding("device", Health.BROKEN, f"torch cannot be imported: {error}", "install it")
     picked = pick_device()
     if asked.startswith("cuda") and picked.device != "cuda":
         return Finding(
             "device",
-            Health.ILL,
+            Health.BROKEN,
             f"TOURNAMENT_DEVICE is {asked!r}; without it: {picked.sentence}",
             "install torch for CUDA and check nvidia-smi, or `export TOURNAMENT_DEVICE=cpu`",
         )
     if picked.device == "cpu":
         return Finding(
             "device",
-            Health.LOOK,
+            Health.WARNING,
             picked.sentence,
             "7B models need a GPU; tiny ones and recorded files do not",
         )
-    return Finding("device", Health.WELL, picked.sentence)
+    return Finding("device", Health.OK, picked.sentence)
 
 
 def diagnose_ledger(url: str, plans: Sequence[TournamentPlan]) -> Finding:
@@ -306,16 +306,16 @@ def diagnose_ledger(url: str, plans: Sequence[TournamentPlan]) -> Finding:
             ]
     except TournamentError as error:
         advice = "correct it, or `unset TOURNAMENT_LEDGER_URL` for the project's own"
-        return Finding("ledger", Health.ILL, str(error), advice)
+        return Finding("ledger", Health.BROKEN, str(error), advice)
     if waiting:
         commands = " and ".join(f"`{each}`" for each in dict(waiting))
         return Finding(
             "ledger",
-            Health.LOOK,
+            Health.WARNING,
             f"it opens; batches to be collected: {sum(count for _, count in waiting)}",
             f"run {commands}, or keep `tournament ui` running, which collects them",
         )
-    return Finding("ledger", Health.WELL, "it opens, and waits for no batch")
+    return Finding("ledger", Health.OK, "it opens, and waits for no batch")
 
 
 def diagnose_storage(place: str) -> Finding:
@@ -333,18 +333,21 @@ def diagnose_storage(place: str) -> Finding:
     except Exception as error:  # noqa: BLE001 (each object store has errors of its own)
         return Finding(
             "storage",
-            Health.ILL,
+            Health.BROKEN,
             f"{type(error).__name__}: {place}",
             "correct it, or `unset TOURNAMENT_STORAGE` for the project's own",
         )
     if path.protocol not in ("", "file", "local"):
-        return Finding("storage", Health.WELL, place)
+        return Finding("storage", Health.OK, place)
     free = shutil.disk_usage(str(path)).free / 2**30
     if free < _LEAST_FREE_GIB:
         return Finding(
-            "storage", Health.LOOK, f"{place}: {free:.1f} GiB free", "make room before a headline"
+            "storage",
+            Health.WARNING,
+            f"{place}: {free:.1f} GiB free",
+            "make room before a headline",
         )
-    return Finding("storage", Health.WELL, f"{place}: {free:.0f} GiB free")
+    return Finding("storage", Health.OK, f"{place}: {free:.0f} GiB free")
 
 
 def diagnose_tournament(
@@ -368,7 +371,7 @@ def diagnose_tournament(
     for problem, modes in modes_of.items():
         yield Finding(
             f"{name}: {' and '.join(modes)}",
-            Health.ILL if problem and is_wanted else Health.LOOK if problem else Health.WELL,
+            Health.BROKEN if problem and is_wanted else Health.WARNING if problem else Health.OK,
             problem or "every input can be read",
         )
     names = plan.config.mode_names
@@ -376,16 +379,16 @@ def diagnose_tournament(
     judges = used.values()
     playing = [each for mode in names for each in playing_judges(plan, mode)]
     for each in dict.fromkeys(playing):
-        yield Finding(f"{name}: judge", Health.LOOK, f"{each.said}: {WHY}", ADVICE)
+        yield Finding(f"{name}: judge", Health.WARNING, f"{each.said}: {WHY}", ADVICE)
     problems = dict.fromkeys(
         problem for each in judges for problem in judge_problems(each, environment)
     )
     if problems:
-        health = Health.ILL if is_wanted else Health.LOOK
+        health = Health.BROKEN if is_wanted else Health.WARNING
         yield from (Finding(f"{name}: judge", health, problem) for problem in problems)
         return
     for service in dict.fromkeys(each.service for each in judges if each.row.is_free):
-        yield Finding(f"{name}: judge", Health.WELL, f"{service}: costs nothing")
+        yield Finding(f"{name}: judge", Health.OK, f"{service}: costs nothing")
     for judge in judges:
         if not judge.row.is_free:
             yield _diagnose_model(plan, environment, judge)
@@ -399,7 +402,7 @@ def _diagnose_model(plan: TournamentPlan, environment: Mapping[str, str], judge:
         with connection.service(judge) as service:
             warning = service.check_model(model)
     except TournamentError as error:
-        return Finding(subject, Health.ILL, f"{model}: {error}", "check the key and the address")
+        return Finding(subject, Health.BROKEN, f"{model}: {error}", "check the key and the address")
     if warning is not None:
-        return Finding(subject, Health.LOOK, f"{model}: {warning}")
-    return Finding(subject, Health.WELL, f"{model}: the service knows it")
+        return Finding(subject, Health.WARNING, f"{model}: {warning}")
+    return Finding(subject, Health.OK, f"{model}: the service knows it")

@@ -231,8 +231,8 @@ def _libraries() -> Mapping[str, str]:
         for each in required
         if "extra ==" not in each and (match := _REQUIREMENT.match(each))
     }
-    found = {name: _version_of(name) for name in sorted(names)}
-    return {name: version for name, version in found.items() if version is not None}
+    versions = {name: _version_of(name) for name in sorted(names)}
+    return {name: version for name, version in versions.items() if version is not None}
 
 
 def _version_of(distribution: str) -> str | None:
@@ -431,7 +431,7 @@ def input_hashes(
 
     Args:
         responses: Table `entrant_responses` of each entrant.
-        replies: What is said of the table `judge_replies` by dimension.
+        replies: What is recorded of table `judge_replies`, by dimension.
         answered: What is recorded of each entrant's responses.
     """
     return InputHashes(

@@ -123,19 +123,19 @@ class _Asked:
 def _match_judgments(
     path: Path, dimension: str, plan: TournamentPlan, *, ledger: "Ledger"
 ) -> MatchedRows:
-    asked = _asked_today(plan, dimension, ledger=ledger)
+    requests = _asked_today(plan, dimension, ledger=ledger)
     # Of two rows of the same request the later one is the cache's.
-    found: dict[str, StoredReply] = {}
+    replies: dict[str, StoredReply] = {}
     n_rows = unmatched = 0
     for _, row in read_json_lines(path):
         n_rows += 1
-        request = _find(row, asked)
+        request = _find(row, requests)
         text = _reply_text(row)
         if request is None or text is None:
             unmatched += 1
         else:
-            found[request.request_key] = _reply(row, request, text)
-    return MatchedRows(n_rows, unmatched, replies=tuple(found.values()))
+            replies[request.request_key] = _reply(row, request, text)
+    return MatchedRows(n_rows, unmatched, replies=tuple(replies.values()))
 
 
 def _asked_today(
@@ -144,7 +144,7 @@ def _asked_today(
     """Return today's requests by prompt and entrants, in the order they are shown."""
     load_rubric(plan.config, plan.project, dimension)  # says what is wrong with it
     rubric = (plan.project.folder / plan.config.dimensions[dimension].rubric).read_text("utf-8")
-    asked: dict[tuple[str, str, str], list[_Asked]] = {}
+    by_names: dict[tuple[str, str, str], list[_Asked]] = {}
     for requests in (
         existing_requests(plan, mode, judge, ledger=ledger)[dimension]
         for mode in plan.config.mode_names
@@ -158,15 +158,15 @@ def _asked_today(
             )
             names = (pair.entrant_b, pair.entrant_a) if swap else (pair.entrant_a, pair.entrant_b)
             model = request.params["model"]
-            each = _Asked(
+            entry = _Asked(
                 request.request_key,
                 model,
                 first,
                 second,
                 _short_keys(pair, rubric, model, swap=swap),
             )
-            asked.setdefault((pair.prompt_id, *names), []).append(each)
-    return asked
+            by_names.setdefault((pair.prompt_id, *names), []).append(entry)
+    return by_names
 
 
 def _short_keys(pair: PairToJudge, rubric: str, model: str, *, swap: bool) -> frozenset[str]:
@@ -196,7 +196,7 @@ def _short_keys(pair: PairToJudge, rubric: str, model: str, *, swap: bool) -> fr
 
 
 def _find(
-    row: Mapping[str, Any], asked: Mapping[tuple[str, str, str], list[_Asked]]
+    row: Mapping[str, Any], requests: Mapping[tuple[str, str, str], list[_Asked]]
 ) -> _Asked | None:
     """Return the request of today that a row answers, if it is unambiguous."""
     swap = row.get("position_swap", row.get("presentation") == Presentation.BA.value)
@@ -204,16 +204,16 @@ def _find(
     texts = (row.get("response_a"), row.get("response_b"))
     if not isinstance(swap, bool) or not all(isinstance(name, str) for name in names):
         return None
-    shown, said = (names[::-1], texts[::-1]) if swap else (names, texts)
+    order, ordered = (names[::-1], texts[::-1]) if swap else (names, texts)
     model = row.get("judge_model")
     candidates: list[_Asked] = []
-    for each in asked.get((str(row.get("prompt_id")), str(shown[0]), str(shown[1])), ()):
-        is_named = row.get("cache_key") in each.short_keys
+    for request in requests.get((str(row.get("prompt_id")), str(order[0]), str(order[1])), ()):
+        is_named = row.get("cache_key") in request.short_keys
         # Some wrote down the texts as they were shown, others by entrant.
-        is_same = (each.first, each.second) in (said, texts) if any(texts) else is_named
-        if is_same and (each.judge_model == model or (model is None and is_named)):
-            candidates.append(each)
-    keys = {each.request_key for each in candidates}
+        is_same = (request.first, request.second) in (ordered, texts) if any(texts) else is_named
+        if is_same and (request.judge_model == model or (model is None and is_named)):
+            candidates.append(request)
+    keys = {request.request_key for request in candidates}
     return candidates[0] if len(keys) == 1 else None
 
 
@@ -269,30 +269,30 @@ def _match_responses(path: Path, name: str, plan: TournamentPlan) -> MatchedRows
     recorded: dict[str, str] | None = None
     if isinstance(entrant, RecordedEntrant):
         # The config's own file says what it responds; a row can only agree.
-        own = plan.project.resolve(entrant.responses, what=f"{name}'s responses")
-        of_entrant = load_recorded_responses(own, entrant, prompts=bank).responses
+        recorded_path = plan.project.resolve(entrant.responses, what=f"{name}'s responses")
+        of_entrant = load_recorded_responses(recorded_path, entrant, prompts=bank).responses
         recorded = {each.prompt_id: each.text for each in of_entrant}
     planned = {answer_key(prompt): prompt for prompt in prompts}
-    found: dict[str, GeneratedResponse] = {}
+    responses: dict[str, GeneratedResponse] = {}
     n_rows = unmatched = 0
     for _, row in read_json_lines(path):
         n_rows += 1
         sample = row.get("sample", 1)
         key = (str(row.get("prompt_id")), sample if isinstance(sample, int) else 0)
         prompt = planned.get(key)
-        asked = next((row[key] for key in _PROMPT_NAMES if row.get(key) is not None), None)
+        prompt_text = next((row[key] for key in _PROMPT_NAMES if row.get(key) is not None), None)
         text = next((row[key] for key in _RESPONSE_NAMES if isinstance(row.get(key), str)), None)
         if (
             prompt is None
             or not isinstance(text, str)
-            or asked not in (None, prompt.text)
+            or prompt_text not in (None, prompt.text)
             or row.get("entrant_id", name) != name
             or (recorded is not None and recorded.get(prompt.prompt_id) != text)
         ):
             unmatched += 1
             continue
         finish = row.get("finish_reason")
-        found[prompt.fingerprint] = GeneratedResponse(
+        responses[prompt.fingerprint] = GeneratedResponse(
             prompt_id=prompt.prompt_id,
             sample=prompt.sample,
             text=text,
@@ -303,13 +303,13 @@ def _match_responses(path: Path, name: str, plan: TournamentPlan) -> MatchedRows
     return MatchedRows(
         n_rows,
         unmatched,
-        responses=tuple(found.items()),
+        responses=tuple(responses.items()),
         entrant_fingerprint=entrant_fingerprint(entrant, plan.project),
     )
 
 
 _IMPORTED = "imported"
-_CHUNK = 2_000
+_RECORDS_AT_ONCE = 2_000
 _NOT_ASKED = frozenset({"identical", "pending"})
 
 
@@ -335,8 +335,7 @@ def export_judgments(
 ) -> dict[Path, int]:
     """Write every reply to a mode's requests, one file a dimension; return their records.
 
-    Raises:
-        InputError: If the bank, a rubric or a recorded file cannot be used.
+    Files are left behind only where one of them could not be written.
     """
     written: dict[Path, int] = {}
     folder.mkdir(parents=True, exist_ok=True)
@@ -386,20 +385,16 @@ def _records(
 def import_files(
     paths: Sequence[Path], plan: TournamentPlan, *, ledger: "Ledger"
 ) -> list[ImportReport]:
-    """Import files into the ledger: exports of a ledger, and files of an earlier cache.
-
-    Raises:
-        InputError: With every problem of the first file that has any.
-    """
+    """Import files into the ledger: exports of a ledger, and files of an earlier cache."""
     cached = [path for path in paths if _is_cache_file(path)]
     reports = import_judgments([path for path in paths if path not in cached], ledger=ledger)
     # Responses first: today's requests are made of them.
     for path in sorted(cached, key=lambda path: path.name.startswith("judgments_")):
         matched = _match_cache_file(path, plan, ledger=ledger)
         added = ledger.keep_responses(matched.entrant_fingerprint, matched.responses)
-        kept = [reply for reply in matched.replies if reply.result_type == "succeeded"]
+        succeeded = [reply for reply in matched.replies if reply.result_type == "succeeded"]
         failed = [reply for reply in matched.replies if reply.result_type != "succeeded"]
-        added += ledger.import_replies(kept)
+        added += ledger.import_replies(succeeded)
         ledger.record_failures(
             _IMPORTED,
             [(each.request_key, each) for each in failed],
@@ -413,9 +408,6 @@ def import_judgments(paths: Sequence[Path], *, ledger: "Ledger") -> list[ImportR
 
     What a file holds instead of a reply, a gateway's words for example, is kept as a failure,
     which can be judged again and never becomes a verdict.
-
-    Raises:
-        InputError: With every problem of every file.
     """
     files = make_each(read_judgments, paths)
     reports: list[ImportReport] = []
@@ -423,7 +415,7 @@ def import_judgments(paths: Sequence[Path], *, ledger: "Ledger") -> list[ImportR
         added = failures = 0
         # One transaction for many rows: the disk is waited for once in each.
         records = (record for record in file if record.result_type not in _NOT_ASKED)
-        while chunk := list(islice(records, _CHUNK)):
+        while chunk := list(islice(records, _RECORDS_AT_ONCE)):
             replies = [stored_reply(record) for record in chunk]
             added += ledger.import_replies(filter(is_final, replies))
             failed = [(each.request_key, each) for each in replies if not is_final(each)]
@@ -459,19 +451,22 @@ def recover_replies(
     for entrant in bought:
         planned.update(planned_responses(entrant, bank))
 
-    def recover_from(asked: Iterable[Judge]) -> RecoveryReport:
+    def recover_from(panel: Iterable[Judge]) -> RecoveryReport:
         report = RecoveryReport()
-        for each in {each.door: each for each in asked if each.row.channel == "batch"}.values():
-            first = min(each.waiting.poll_initial_seconds, 1.0)
-            title = f"replies of {each.service} are taken back"
-            with judge.service(each) as service, JudgingBar(title, total=1, log=log) as progress:
+        batched = {member.door: member for member in panel if member.row.channel == "batch"}
+        for member in batched.values():
+            first = min(member.waiting.poll_initial_seconds, 1.0)
+            title = f"replies of {member.service} are taken back"
+            with judge.service(member) as service, JudgingBar(title, total=1, log=log) as progress:
                 if takes_batches(service):
                     report.add(
                         recover_batches(
                             planned,
                             ledger=ledger,
                             service=service,
-                            waiting=each.waiting.model_copy(update={"poll_initial_seconds": first}),
+                            waiting=member.waiting.model_copy(
+                                update={"poll_initial_seconds": first}
+                            ),
                             progress=progress,
                         )
                     )
@@ -484,15 +479,15 @@ def recover_replies(
     # What the judges were asked holds the responses, so it is known only now.
     judges: list[Judge] = []
     for mode in config.mode_names:
-        for asked in config.judges_of(mode, model=judge_model):
-            judges.append(asked)
-            requests_of = existing_requests(plan, mode, asked, ledger=ledger)
+        for mode_judge in config.judges_of(mode, model=judge_model):
+            judges.append(mode_judge)
+            requests_of = existing_requests(plan, mode, mode_judge, ledger=ledger)
             for dimension, requests in requests_of.items():
-                scope = plan.verdict_scope(mode, dimension, asked)
-                one = PlannedRequest(scope, asked.model, config.judging.reply_format)
+                scope = plan.verdict_scope(mode, dimension, mode_judge)
+                one = PlannedRequest(scope, mode_judge.model, config.judging.reply_format)
                 for request in requests:
                     planned.setdefault(request.request_key, one)
-    # What the first look found nothing planned in, the second one may.
+    # The second look may find planned requests where the first one found none.
     report = RecoveryReport(
         taken=responses.taken,
         replies=responses.replies,
@@ -504,11 +499,7 @@ def recover_replies(
 
 
 def missing_responses(plan: TournamentPlan, *, ledger: "Ledger") -> dict[str, int]:
-    """Return the number of missing responses, by entrant; their pairs cannot be planned.
-
-    Raises:
-        InputError: If the bank or a recorded file cannot be used.
-    """
+    """Return the number of missing responses, by entrant; their pairs cannot be planned."""
     bank, _ = load_bank_and_selection(plan, "headline")
     missing = {
         entrant.entrant_id: len(bank)

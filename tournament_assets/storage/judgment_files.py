@@ -53,8 +53,8 @@ class JudgmentRow:
 
     def refuse(self, name: str, expected: str) -> None:
         """Record that a value is invalid."""
-        found = f"is {_repr.repr(self.values[name])}" if name in self.values else "is missing"
-        self.problems.append(f"{self.where}: {name} {found}; expected {expected}")
+        state = f"is {_repr.repr(self.values[name])}" if name in self.values else "is missing"
+        self.problems.append(f"{self.where}: {name} {state}; expected {expected}")
 
     def text(self, name: str) -> str:
         """Return a text that is not blank."""
@@ -263,8 +263,8 @@ def read_judgments(path: Path | UPath) -> JudgmentFile:
             repeated.add(where)
         seen.add(mark)
         key = (record.request_key, record.attempt)
-        first, known = answers.setdefault(key, (where, answer))
-        if known != answer:
+        first, first_answer = answers.setdefault(key, (where, answer))
+        if first_answer != answer:
             raise InputError(
                 f"{where}: the request {row['cache_key']}, attempt {row['attempt']}, is answered "
                 f"differently at {first}; expected one answer; remove one of them"
@@ -281,9 +281,6 @@ def parse_judgment(line: str | bytes, *, where: str) -> JudgmentRecord:
     Args:
         line: A JSON object.
         where: `file:line`, for messages.
-
-    Raises:
-        InputError: With every problem of the line.
     """
     return _record(parse_object(line, where), where)
 

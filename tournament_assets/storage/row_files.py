@@ -29,7 +29,6 @@ from tournament_assets.tournament.json_lines import (
     refuse_half_characters,
 )
 
-_LISTED_PROBLEMS = 50
 FileKind = Literal["parquet", "json lines", "json list", "json object", "csv"]
 
 
@@ -46,11 +45,7 @@ class FileSample:
 
 
 def sample_file(path: Path) -> FileSample:
-    """Look at the beginning of a file, whatever its name.
-
-    Raises:
-        InputError: If the file cannot be read, is empty, or has an unknown format.
-    """
+    """Look at the beginning of a file, whatever its name."""
     with _opened(path) as file:
         beginning = file.read(4)
     if beginning == b"PAR1":
@@ -111,10 +106,6 @@ def read_rows(path: Path, kind: FileKind) -> list[tuple[str, JsonObject]]:
 
     Args:
         kind: The format from `sample_file`; a JSON object is one row.
-
-    Raises:
-        InputError: If it cannot be read, a row is not a JSON object, or a text has a lone
-            surrogate.
     """
     if kind == "json lines":
         return read_json_lines(path)
@@ -127,17 +118,17 @@ def read_rows(path: Path, kind: FileKind) -> list[tuple[str, JsonObject]]:
         items = read_json_list(path)
     else:
         items = [(path.name, _load_as("a JSON object", path))]
-    problems = Problems(listed=_LISTED_PROBLEMS)
-    found: list[tuple[str, JsonObject]] = []
+    problems = Problems(of_file=True)
+    objects: list[tuple[str, JsonObject]] = []
     for where, item in items:
         if not isinstance(item, dict):
             problems.add(f"{where}: the row is {item!r:.60}; expected a JSON object")
             continue
         with problems.collected():
             refuse_half_characters(item, where)
-            found.append((where, item))
+            objects.append((where, item))
     problems.raise_if_any()
-    return found
+    return objects
 
 
 def _cell(cell: Json) -> Json:
@@ -268,7 +259,7 @@ def csv_rows(path: Path, *, needed: Sequence[str] = ()) -> Iterator[tuple[str, J
             f"{path}: the header has {', '.join(map(repr, twice))} more than once; expected every "
             "column's name once; rename one"
         )
-    problems = Problems(listed=_LISTED_PROBLEMS)
+    problems = Problems(of_file=True)
     with _csv_text(path, layout.encoding) as text:
         for _ in range(layout.skipped):
             text.readline()
@@ -285,8 +276,8 @@ def csv_rows(path: Path, *, needed: Sequence[str] = ()) -> Iterator[tuple[str, J
                 elif any(cell.strip() for cell in row[len(layout.names) :]):
                     problems.add(
                         f"{where}: the row has {len(row)} cells and the header "
-                        f"{len(layout.names)}; expected as many; a text with "
-                        f"{layout.delimiter!r} stands between quotation marks"
+                        f"{len(layout.names)}; expected as many; put a text with "
+                        f"{layout.delimiter!r} between quotation marks"
                     )
                 else:
                     cells = [*row, *[None] * (len(layout.names) - len(row))]
@@ -294,8 +285,8 @@ def csv_rows(path: Path, *, needed: Sequence[str] = ()) -> Iterator[tuple[str, J
         except csv.Error as error:
             raise InputError(
                 f"{path.name}:{begins}: the row that begins here cannot be read ({error}); "
-                "expected CSV; a text with a quotation mark stands between quotation marks, and "
-                "its own are doubled"
+                "expected CSV; put a text with a quotation mark between quotation marks, and "
+                "double its own"
             ) from None
     problems.raise_if_any()
 
@@ -332,18 +323,18 @@ def readable_parquet(path: Path) -> Iterator[None]:
         ) from None
 
 
-def parquet_rows(path: Path, wanted: Iterable[str] | None) -> Iterator[tuple[str, JsonObject]]:
+def parquet_rows(path: Path, columns: Iterable[str] | None) -> Iterator[tuple[str, JsonObject]]:
     """Yield the rows of a Parquet file, each with its place (`file:row N`).
 
     Args:
-        wanted: The columns to read if they exist; all of them if None.
+        columns: The columns to read if they exist; all of them if None.
     """
     import pyarrow.parquet as pq
 
     number = 0
     with readable_parquet(path), pq.ParquetFile(path) as file:
         names = file.schema_arrow.names
-        present = names if wanted is None else [name for name in wanted if name in names]
+        present = names if columns is None else [name for name in columns if name in names]
         for batch in file.iter_batches(columns=present):
             for row in batch.to_pylist():
                 number += 1

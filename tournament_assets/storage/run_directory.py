@@ -73,35 +73,16 @@ def write_run_directory(
 def _write_file(path: Path, content: FileContent) -> tuple[str, int]:
     """Return the file's SHA-256 and how many bytes it has."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("wb") as file:
-        hashed = _HashedFile(file)
+    with path.open("w+b") as file:
         if isinstance(content, bytes):
-            hashed.write(content)
+            file.write(content)
         else:
-            content(hashed)  # type: ignore[arg-type]  # it is only written to
+            content(file)
         file.flush()
         os.fsync(file.fileno())
-        return hashed.digest.hexdigest(), file.tell()
-
-
-class _HashedFile:
-    """A write-only sequential file that is hashed as it is written."""
-
-    closed = False
-
-    def __init__(self, file: IO[bytes]) -> None:
-        self._file = file
-        self.digest = hashlib.sha256()
-
-    def write(self, content: Any) -> int:
-        self.digest.update(content)
-        return self._file.write(content)
-
-    def flush(self) -> None:
-        self._file.flush()
-
-    def tell(self) -> int:
-        return self._file.tell()
+        size = file.tell()
+        file.seek(0)
+        return hashlib.file_digest(file, "sha256").hexdigest(), size
 
 
 def _rename_to_free_name(temporary: Path, parent: Path, name: str) -> Path:
@@ -145,7 +126,7 @@ def find_runs(folder: Path, *, tournament_id: str, mode: str) -> FoundRuns:
     Args:
         folder: The folder of all runs; it need not exist.
     """
-    found: list[tuple[datetime, int, str, Path]] = []
+    runs: list[tuple[datetime, int, str, Path]] = []
     problems = []
     for path in sorted(folder.glob("*/manifest.json")):
         directory = path.parent
@@ -166,8 +147,8 @@ def find_runs(folder: Path, *, tournament_id: str, mode: str) -> FoundRuns:
                 )
             continue
         # Of two that finished in the same second, the later one got the longer or higher name.
-        found.append((finished_at, len(directory.name), directory.name, directory))
-    return FoundRuns(tuple(entry[-1] for entry in sorted(found)), tuple(problems))
+        runs.append((finished_at, len(directory.name), directory.name, directory))
+    return FoundRuns(tuple(entry[-1] for entry in sorted(runs)), tuple(problems))
 
 
 def read_manifest(directory: Path) -> dict[str, Any]:

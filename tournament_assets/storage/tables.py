@@ -209,14 +209,14 @@ class StoredTable:
             columns: Read only these, in this order; all unless given.
         """
         schema = derive_schema(self._row_type)
-        wanted = pa.schema([schema.field(each) for each in columns or schema.names])
+        selected = pa.schema([schema.field(name) for name in columns or schema.names])
         with _open_parquet(self._source) as file:
             # One row group at a time: a batch across several would hold a whole report's pages.
             for group in range(file.num_row_groups):
                 for batch in file.iter_batches(
-                    _READ_ROWS, row_groups=[group], columns=wanted.names, use_threads=False
+                    _READ_ROWS, row_groups=[group], columns=selected.names, use_threads=False
                 ):
-                    yield batch.select(wanted.names).cast(wanted)
+                    yield batch.select(selected.names).cast(selected)
 
     def arrow(self) -> pa.Table:
         """Return the whole table as Arrow; for tables known to be small."""
@@ -310,10 +310,10 @@ def rows_by_name(row_type: type[RowT], table: LoadedTable) -> dict[str, list[Row
     """Return the rows by partition, or those of a whole table by dimension."""
     if isinstance(table, Mapping):
         return {name: [*rows_of(row_type, part)] for name, part in table.items()}
-    found: dict[str, list[RowT]] = {}
+    by_name: dict[str, list[RowT]] = {}
     for row in rows_of(row_type, table):
-        found.setdefault(getattr(row, "dimension"), []).append(row)  # noqa: B009
-    return found
+        by_name.setdefault(getattr(row, "dimension"), []).append(row)  # noqa: B009
+    return by_name
 
 
 def judge_models_of(verdicts: AnyTable) -> set[str]:
@@ -339,8 +339,8 @@ def _values(
 ) -> list[Any]:
     values = column.to_pylist()
     if words is not None:
-        known = {each.value: each for each in words}
-        return [each if each is None else known[each] for each in values]
+        by_value = {word.value: word for word in words}
+        return [value if value is None else by_value[value] for value in values]
     if texts is not None and pa.types.is_string(column.type):
         return [each if each is None else texts.setdefault(each, each) for each in values]
     return [*map(tuple, values)] if pa.types.is_list(column.type) else values
@@ -386,15 +386,15 @@ def join_pairs(
     early: dict[PairKey, list[OtherPairT]] = {}
     groups = groupby(others, key=pair_key)
     for row in rows:
-        wanted = pair_key(row)
-        found = early.pop(wanted, None)
-        while found is None and (following := next(groups, None)) is not None:
+        key = pair_key(row)
+        matches = early.pop(key, None)
+        while matches is None and (following := next(groups, None)) is not None:
             pair, members = following
-            if pair == wanted:
-                found = list(members)
+            if pair == key:
+                matches = list(members)
             else:
                 early[pair] = list(members)
-        yield row, found or []
+        yield row, matches or []
 
 
 def _parts(rows: Iterable[RowT]) -> Iterator[list[RowT]]:
@@ -457,10 +457,10 @@ def to_arrow(row_type: type, frame: pd.DataFrame) -> pa.Table:
 
 
 def _validated(row_type: type, table: pa.Table) -> pa.Table:
-    for each in table.schema:
-        if not each.nullable and table.column(each.name).null_count:
+    for column in table.schema:
+        if not column.nullable and table.column(column.name).null_count:
             raise ValueError(
-                f"a table of {row_type.__name__} has absent values in column {each.name!r}; "
+                f"a table of {row_type.__name__} has absent values in column {column.name!r}; "
                 "expected none"
             )
     return table
@@ -500,11 +500,11 @@ def _open_parquet(source: Any) -> Any:
     return pq.ParquetFile(source, pre_buffer=False)
 
 
-def _check_columns(row_type: type, found: pa.Schema) -> None:
+def _check_columns(row_type: type, schema: pa.Schema) -> None:
     expected = derive_schema(row_type).names
-    if found.names != expected:
+    if schema.names != expected:
         raise ValueError(
-            f"a stored table of {row_type.__name__} has columns {found.names!r}; "
+            f"a stored table of {row_type.__name__} has columns {schema.names!r}; "
             f"expected {expected!r}; it is of another version: materialise the asset again"
         )
 

@@ -16,24 +16,20 @@ Result = TypeVar("Result")
 
 
 def checked(function: Callable[Parameters, Result]) -> Callable[Parameters, Result]:
-    """Refuse arguments of another type than is declared, before anything is done with them.
-
-    Raises:
-        InputError: When called, with every argument that is refused.
-    """
+    """Refuse arguments of another type than is declared, before anything is done with them."""
 
     @wraps(function)
     def refusing(*args: Parameters.args, **kwargs: Parameters.kwargs) -> Result:
-        given = inspect.signature(function).bind(*args, **kwargs).arguments
+        arguments = inspect.signature(function).bind(*args, **kwargs).arguments
         expected = get_type_hints(function)
         problems = Problems()
-        for name, value in given.items():
+        for name, value in arguments.items():
             if name in expected and not _fits(value, expected[name]):
                 kind = type(value).__name__
                 # What holds several values may hold keys to a service.
-                found = f"{value!r:.60} ({kind})" if isinstance(value, _PLAIN) else f"a {kind}"
+                words = f"{value!r:.60} ({kind})" if isinstance(value, _PLAIN) else f"a {kind}"
                 problems.add(
-                    f"{function.__name__}: {name} is {found}; expected {_said(expected[name])}"
+                    f"{function.__name__}: {name} is {words}; expected {_said(expected[name])}"
                 )
         problems.raise_if_any()
         return function(*args, **kwargs)

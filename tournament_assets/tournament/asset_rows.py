@@ -159,43 +159,6 @@ class VerdictRow(PairColumns):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DecisionRow:
-    """What an adaptive run knew about two entrants at the end of a round, and what it decided."""
-
-    dimension: Annotated[str, "the quality that was judged"]
-    entrant_a: Annotated[str, "the pair's first entrant"]
-    entrant_b: Annotated[str, "the pair's second entrant"]
-    goal: Annotated[str, "the question: bank or population; everything: no pair stops"]
-    round: Annotated[int, "the round, from 1"]
-    prompts: Annotated[int, "prompts of the two in all"]
-    looked_at: Annotated[int, "prompts asked about by the end of the round, in hashed order"]
-    counted: Annotated[int, "of these, those with a verdict or identical responses"]
-    pending: Annotated[int, "of these, those that wait for a reply: nothing is decided"]
-    share: Annotated[float | None, "the first entrant's mean share of a win"] = None
-    low: Annotated[float | None, "lower end of the share's confidence sequence"] = None
-    high: Annotated[float | None, "upper end of the share's confidence sequence"] = None
-    capital: Annotated[float | None, "what a bet of 1 on the one ahead has become"] = None
-    threshold: Annotated[float | None, "the capital at which the bank's question is decided"] = None
-    evidence: Annotated[
-        float | None, "part of what a decision takes: 1 decides for the first, -1 for the second"
-    ] = None
-    decided_at: Annotated[int | None, "prompts after which it was decided; absent: open"] = None
-    side: Annotated[str | None, "the entrant ahead; absent: open, or equal on the whole bank"] = (
-        None
-    )
-    tail: Annotated[tuple[str, ...], "later prompts that are judged all the same"]
-    weight: Annotated[float, "prompts that a verdict of the tail stands for"]
-    pairs: Annotated[int, "pairs of their responses in all: one a prompt and sample"]
-    not_needed: Annotated[int, "pairs that no judge is asked about, because of a stop"]
-    free: Annotated[int, "pairs of identical responses, which no judge is asked about"]
-    undecided: Annotated[int, "pairs of later rounds, which wait for what is pending"]
-    presentations: Annotated[int, "presentations of the two to all judges, in all"]
-    presentations_not_needed: Annotated[int, "presentations that a stop made needless"]
-    presentations_undecided: Annotated[int, "presentations of later rounds"]
-    path: Annotated[tuple[float, ...], "the evidence after each prompt; in the last row alone"]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class EloRow:
     """An entrant's Elo rating for one K-factor, over many orderings of the decisive matches."""
 
@@ -389,6 +352,13 @@ class LeaderboardRow(Placed):
     ] = None
     judge_model: Annotated[str | None, "the model that judged"] = None
     judge: Annotated[str | None, "what kind of judge that is"] = None
+    stops: Annotated[str | None, "goal at which a pair stops; absent: every pair is judged"] = None
+
+    @property
+    def judge_title(self) -> str:
+        """What kind of judge that is, and whether it was asked about every pair."""
+        stops = "" if self.stops is None else f"; pairs stop early ({self.stops})"
+        return f"{self.judge}{stops}"
 
     @property
     def interval(self) -> Annotated[str | None, Display("interval")]:
@@ -560,7 +530,7 @@ class MeasureRow:
     )
     prompt_id: Annotated[str | None, "the prompt, where it is about one pair"] = None
     unit: Annotated[str, "share, kappa, points (Elo), p (a p-value), odds, ratio or count"]
-    value: Annotated[float | None, "the number; absent if the data do not tell"] = None
+    value: Annotated[float | None, "the number; absent where the data do not determine it"] = None
     low: Annotated[float | None, "lower end of its interval"] = None
     high: Annotated[float | None, "upper end of its interval"] = None
     n: Annotated[
@@ -571,6 +541,7 @@ class MeasureRow:
         str | None, "green, amber, red, not measured or no threshold; absent: no light"
     ] = None
     note: Annotated[str | None, "the counts behind it, or why it is absent", Display("note")] = None
+    remedy: Annotated[str | None, "what would measure it; absent: it is there, or nothing"] = None
 
     @classmethod
     def of(
@@ -603,6 +574,7 @@ class MeasureRow:
             threshold=threshold,
             state=state,
             note=found.note,
+            remedy=found.remedy,
         )
 
     @property
@@ -618,4 +590,4 @@ class MeasureRow:
     @property
     def estimate(self) -> Annotated[Estimate, Display("number (interval)", format_estimate)]:
         """The number with its interval."""
-        return Estimate(self.value, self.low, self.high, self.n, self.note)
+        return Estimate(self.value, self.low, self.high, self.n, self.note, self.remedy)

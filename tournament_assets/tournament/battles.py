@@ -5,11 +5,21 @@ it to the bit. The leaderboard that other tools read has the shape of `elo_ratin
 who judged, and one entry for each model.
 """
 
-import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
-from functools import partial
-from typing import Any, Literal, get_args
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from functools import cache
+from typing import Annotated, Any, Literal, get_args, get_type_hints
+
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    Field,
+    Strict,
+    StringConstraints,
+    TypeAdapter,
+    ValidationError,
+    ValidationInfo,
+)
 
 from tournament_assets.tournament.asset_rows import LeaderboardRow
 from tournament_assets.tournament.config import Mode, TournamentConfig
@@ -25,8 +35,53 @@ SOURCES: tuple[BattleSource, ...] = get_args(BattleSource)
 PRESENTATIONS = ("ab", "ba")
 
 _NEEDED = ("model_a", "model_b", "winner", "source")
-_OPTIONAL_TEXTS = ("question_id", "judge_model", "dimension")
-_LARGEST_NUMBER = 2**31 - 1
+
+
+def _one_of(words: Sequence[str]) -> str:
+    return f"{', '.join(map(repr, words[:-1]))} or {words[-1]!r}"
+
+
+def _differ(model_b: str, info: ValidationInfo) -> str:
+    if model_b == info.data.get("model_a"):
+        raise ValueError("another model than model_a")
+    return model_b
+
+
+def _marks_a_tie(inconsistent: bool, info: ValidationInfo) -> bool:
+    winner = info.data.get("winner")
+    if inconsistent and winner in ("model_a", "model_b"):
+        raise ValueError(f"false where the winner is {winner!r}")
+    return inconsistent
+
+
+def _prefers_winner(pref: float, info: ValidationInfo) -> float:
+    winner = info.data.get("winner")
+    if (winner == "model_a" and pref > 0.5) or (winner == "model_b" and pref < 0.5):
+        raise ValueError(f"a preference for the winner, {winner!r}")
+    return pref
+
+
+def _are_different(names: tuple[str, ...]) -> tuple[str, ...]:
+    if len(set(names)) < len(names):
+        raise ValueError(_NAMES_WORDS)
+    return names
+
+
+# The text in an annotation says what a value must be, for messages.
+_NAMES_WORDS = "a list of different names"
+_Text = Annotated[
+    str,
+    StringConstraints(strict=True, pattern=r"\S"),
+    "a text of whole characters that says something",
+]
+_Id = Annotated[_Text, BeforeValidator(lambda value: str(value) if type(value) is int else value)]
+_Number = Annotated[int, Strict(), Field(ge=1, lt=2**31), "a whole number of at least 1"]
+_Count = Annotated[int, Strict(), Field(ge=1, lt=2**63), "a whole number of at least 1"]
+_Seed = Annotated[int, Strict(), Field(ge=0, lt=2**63), "a whole number of at least 0"]
+_Finite = Annotated[float, Strict(), Field(allow_inf_nan=False)]
+_Points = Annotated[_Finite, "a number of Elo points"]
+_KFactor = Annotated[_Finite, Field(gt=0), "a positive number of Elo points"]
+_Names = Annotated[tuple[str, ...], AfterValidator(_are_different), _NAMES_WORDS]
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,19 +105,27 @@ class Battle:
             model_b first. None where the pair was settled from all its showings.
     """
 
-    model_a: str
-    model_b: str
-    winner: BattleWinner
-    source: BattleSource
-    question_id: str | None = None
-    sample: int = 1
-    judge_model: str | None = None
-    dimension: str | None = None
-    inconsistent: bool = False
-    weight: float = 1.0
-    pref: float | None = None
-    turn: int | None = None
-    presentation: Literal["ab", "ba"] | None = None
+    model_a: _Text
+    model_b: Annotated[_Text, AfterValidator(_differ)]
+    winner: Annotated[BattleWinner, _one_of(WINNERS)]
+    source: Annotated[BattleSource, _one_of(SOURCES)]
+    question_id: _Id | None = None
+    sample: _Number = 1
+    judge_model: _Text | None = None
+    dimension: _Text | None = None
+    inconsistent: Annotated[bool, Strict(), AfterValidator(_marks_a_tie), "true or false"] = False
+    weight: Annotated[_Finite, Field(gt=0), "a positive number"] = 1.0
+    pref: (
+        Annotated[
+            _Finite,
+            Field(ge=0, le=1),
+            AfterValidator(_prefers_winner),
+            "a number from 0 (model_a) to 1 (model_b)",
+        ]
+        | None
+    ) = None
+    turn: _Number | None = None
+    presentation: Annotated[Literal["ab", "ba"], _one_of(PRESENTATIONS)] | None = None
 
     @property
     def is_tie(self) -> bool:
@@ -78,20 +141,12 @@ class Battle:
         Raises:
             InputError: With everything that is missing or wrong.
         """
-        missing = [name for name in _NEEDED if row.get(name) is None]
-        if missing:
-            kept = {name: row[name] for name in _NEEDED if row.get(name) is not None}
-            raise InputError(f"the battle {kept!r:.200} has no {', '.join(missing)}")
-        values = {
-            field.name: row[field.name] for field in fields(cls) if row.get(field.name) is not None
-        }
-        if type(values.get("question_id")) is int:
-            values["question_id"] = str(values["question_id"])
-        if problems := _wrong_values(values):
-            raise InputError(problems)
-        # A column of floats takes no whole number beyond 2^53.
-        values |= {name: float(values[name]) for name in ("weight", "pref") if name in values}
-        return cls(**values)
+        values = {name: row[name] for name in cls.__slots__ if row.get(name) is not None}
+        if missing := [name for name in _NEEDED if name not in values]:
+            needed = {name: values[name] for name in _NEEDED if name in values}
+            raise InputError(f"the battle {needed!r:.200} has no {', '.join(missing)}")
+        battle: Battle = _read(cls, values)
+        return battle
 
     def to_dict(self) -> dict[str, Any]:
         """Return it as JSON values; rarely used keys are left out where they are empty.
@@ -109,59 +164,35 @@ class Battle:
         }
 
 
-def _wrong_values(values: Mapping[str, Any]) -> list[str]:
-    problems: list[str] = []
-
-    def refuse(name: str, expected: str) -> None:
-        problems.append(f"{name} is {values[name]!r:.80}; expected {expected}")
-
-    for name in ("model_a", "model_b", *_OPTIONAL_TEXTS):
-        value = values.get(name)
-        if name in values and not (isinstance(value, str) and value.strip() and _is_whole(value)):
-            refuse(name, "a text of whole characters that says something")
-    if values["model_a"] == values["model_b"]:
-        refuse("model_b", "another model than model_a")
-    for name, words in (("winner", WINNERS), ("source", SOURCES), ("presentation", PRESENTATIONS)):
-        if name in values and values[name] not in words:
-            refuse(name, _one_of(words))
-    if "inconsistent" in values and type(values["inconsistent"]) is not bool:
-        refuse("inconsistent", "true or false")
-    elif values.get("inconsistent") and values["winner"] in ("model_a", "model_b"):
-        refuse("inconsistent", f"false where the winner is {values['winner']!r}")
-    if "weight" in values and not (_is_number(values["weight"]) and values["weight"] > 0):
-        refuse("weight", "a positive number")
-    for name in ("sample", "turn"):
-        if name in values and not (
-            type(values[name]) is int and 1 <= values[name] <= _LARGEST_NUMBER
-        ):
-            refuse(name, "a whole number of at least 1")
-    if "pref" in values:
-        if not (_is_number(values["pref"]) and 0 <= values["pref"] <= 1):
-            refuse("pref", "a number from 0 (model_a) to 1 (model_b)")
-        elif (values["winner"], values["pref"] > 0.5) == ("model_a", True) or (
-            (values["winner"], values["pref"] < 0.5) == ("model_b", True)
-        ):
-            refuse("pref", f"a preference for the winner, {values['winner']!r}")
-    return problems
+@cache
+def _adapter(record: type) -> TypeAdapter[Any]:
+    return TypeAdapter(record)
 
 
-def _is_number(value: object, *, beyond: int = 2**1023) -> bool:
-    if type(value) is int:
-        return abs(value) < beyond  # by default what a float can hold
-    return type(value) is float and math.isfinite(value)
+def _read(record: type, values: Mapping[str, Any], what: str = "") -> Any:
+    """Return values as an object of a class.
 
-
-def _is_whole(text: str) -> bool:
-    """Return whether a text is free of lone surrogates, which JSON can carry and nothing stores."""
+    Raises:
+        InputError: With every value that is wrong, and what it must be.
+    """
     try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
+        return _adapter(record).validate_python(values)
+    except ValidationError as error:
+        details = {str(detail["loc"][0]): detail for detail in error.errors()}
+    hints = get_type_hints(record, include_extras=True)
+    problems = []
+    for name, detail in details.items():
+        words = _words_of(hints[name])
+        if detail["type"] == "value_error":
+            words = str(detail["ctx"]["error"])
+        problems.append(f"{what}{name} is {values[name]!r:.80}; expected {words}")
+    raise InputError(problems)
 
 
-def _one_of(words: Sequence[str]) -> str:
-    return f"{', '.join(map(repr, words[:-1]))} or {words[-1]!r}"
+def _words_of(hint: Any) -> str:
+    """Return the text in an annotation, also where the value may be None."""
+    metadata = getattr(hint, "__metadata__", None) or get_args(hint)[0].__metadata__
+    return next(entry for entry in metadata if isinstance(entry, str))
 
 
 def battles_from_judgments(judgments: Sequence[Judgment], *, judge_model: str) -> list[Battle]:
@@ -245,18 +276,20 @@ class RatingSettings:
         equivalent_within: The largest difference that does not matter, in Elo points.
     """
 
-    arena: str | None = None
-    entrants: tuple[str, ...] = ()
-    dimensions: tuple[str, ...] = ()
-    initial_rating: float = 1400.0
-    k_factor: float = 16.0
-    k_sweep: tuple[float, ...] = ()
-    n_permutations: int = 500
-    shuffle_seed: int = 0
-    n_bootstraps: int = 1000
-    bootstrap_seed: int = 0
-    confidence: float = 0.95
-    equivalent_within: float = 20.0
+    arena: Annotated[str, "a text"] | None = None
+    entrants: _Names = ()
+    dimensions: _Names = ()
+    initial_rating: _Points = 1400.0
+    k_factor: _KFactor = 16.0
+    k_sweep: Annotated[tuple[_KFactor, ...], "a list of positive numbers of Elo points"] = ()
+    n_permutations: _Count = 500
+    shuffle_seed: _Seed = 0
+    n_bootstraps: _Count = 1000
+    bootstrap_seed: _Seed = 0
+    confidence: Annotated[_Finite, Field(gt=0, lt=1), "a share between 0 and 1, such as 0.95"] = (
+        0.95
+    )
+    equivalent_within: _Points = 20.0
 
     @property
     def resampling(self) -> Resampling:
@@ -270,25 +303,9 @@ class RatingSettings:
         Raises:
             InputError: With every value that is wrong.
         """
-        known = {field.name for field in fields(cls)}
-        given = {key: value for key, value in values.items() if key in known and value is not None}
-        problems = [
-            f"the rating setting {name} is {given[name]!r:.80}; expected {expected}"
-            for name, (expected, holds) in _EXPECTED.items()
-            if name in given and not holds(given[name])
-        ]
-        if problems:
-            raise InputError(problems)
-        settings: dict[str, Any] = dict(given)
-        for name in ("initial_rating", "k_factor", "confidence", "equivalent_within"):
-            if name in settings:
-                settings[name] = float(settings[name])
-        for name in ("entrants", "dimensions"):
-            if name in settings:
-                settings[name] = tuple(settings[name])
-        if "k_sweep" in settings:
-            settings["k_sweep"] = tuple(map(float, settings["k_sweep"]))
-        return cls(**settings)
+        present = {name: values[name] for name in cls.__slots__ if values.get(name) is not None}
+        settings: RatingSettings = _read(cls, present, "the rating setting ")
+        return settings
 
     def to_dict(self) -> dict[str, Any]:
         """Return them as JSON values, in the order of the fields."""
@@ -322,40 +339,3 @@ def settings_of_run(
         confidence=ratings.confidence,
         equivalent_within=ratings.equivalent_within,
     )
-
-
-_is_setting = partial(_is_number, beyond=2**63)
-
-
-def _is_list_of(kind: Callable[[Any], bool]) -> Callable[[Any], bool]:
-    return lambda value: isinstance(value, list | tuple) and all(map(kind, value))
-
-
-def _are_names(value: Any) -> bool:
-    return _is_list_of(lambda name: isinstance(name, str))(value) and len(set(value)) == len(value)
-
-
-def _is_whole_number(least: int) -> Callable[[Any], bool]:
-    return lambda value: type(value) is int and least <= value < 2**63
-
-
-def _is_k_factor(value: Any) -> bool:
-    return _is_setting(value) and value > 0
-
-
-_EXPECTED: Mapping[str, tuple[str, Callable[[Any], bool]]] = {
-    "arena": ("a text", lambda value: isinstance(value, str)),
-    "entrants": ("a list of different names", _are_names),
-    "dimensions": ("a list of different names", _are_names),
-    "initial_rating": ("a number of Elo points", _is_setting),
-    "k_factor": ("a positive number of Elo points", _is_k_factor),
-    "k_sweep": ("a list of positive numbers of Elo points", _is_list_of(_is_k_factor)),
-    "n_permutations": ("a whole number of at least 1", _is_whole_number(1)),
-    "shuffle_seed": ("a whole number of at least 0", _is_whole_number(0)),
-    "n_bootstraps": ("a whole number of at least 1", _is_whole_number(1)),
-    "bootstrap_seed": ("a whole number of at least 0", _is_whole_number(0)),
-    "confidence": (
-        "a share between 0 and 1, such as 0.95",
-        lambda value: _is_setting(value) and 0 < value < 1,
-    ),
-}

@@ -24,7 +24,7 @@ from tournament_assets.tournament.judges import (
     jury_problem,
     label_judges,
 )
-from tournament_assets.tournament.places import FROM_LIST, Frozen, Location
+from tournament_assets.tournament.places import FROM_LIST, FilePlace, Frozen
 
 _OWNER = r"^(team:.+|[A-Za-z0-9._%+-]+@[A-Za-z0-9.-]+\.[A-Za-z]{2,7})$"
 """The names that Dagster accepts as an owner."""
@@ -315,7 +315,7 @@ class TournamentConfig(_KeysOfExtras):
 
     tournament_id: str = Field(pattern=r"^[a-z][a-z0-9_]*$")
     description: str = ""
-    prompt_bank: Location
+    prompt_bank: FilePlace
     modes: dict[Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$")], ModeConfig]
     dimensions: dict[Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$")], DimensionConfig] = Field(
         min_length=1
@@ -404,13 +404,13 @@ class TournamentConfig(_KeysOfExtras):
         judges = judges if names else self.judges
         if model is None:
             return judges
-        known = [each for each in (*judges, *self.judges) if each.model == model]
-        if not known and len(judges) > 1:
+        of_model = [each for each in (*judges, *self.judges) if each.model == model]
+        if not of_model and len(judges) > 1:
             raise InputError(
                 f"the judge model is {model!r} and the judges of {mode} are "
                 f"{', '.join(each.model for each in judges)}; expected one of these"
             )
-        return (known[0] if known else judges[0].asking(model),)
+        return (of_model[0] if of_model else judges[0].asking(model),)
 
     def lead(self, mode: Mode, *, model: str | None = None) -> Judge:
         """Return the first judge of a mode, or another model in its place; see `judges_of`."""

@@ -22,6 +22,8 @@ from contextlib import contextmanager
 from enum import StrEnum
 from typing import TypeVar
 
+from tournament_assets.tournament.formatting import list_first
+
 Item = TypeVar("Item")
 Made = TypeVar("Made")
 
@@ -57,16 +59,15 @@ def fold_problems(problems: Iterable[str]) -> list[str]:
         by_text.setdefault(text if of_file else problem, []).append(place)
     folded: list[str] = []
     for text, places in by_text.items():
-        if len(places) < _MANY or text.startswith(places[0]):
+        if len(places) < _MANY_FILES or text.startswith(places[0]):
             folded += [text if text.startswith(place) else f"{place}: {text}" for place in places]
         else:
-            others = f" and {len(places) - _SHOWN} more" if len(places) > _SHOWN else ""
-            shown = ", ".join(places[:_SHOWN])
-            folded.append(f"in {len(places)} files: {text} ({shown}{others})")
+            folded.append(f"in {len(places)} files: {text} ({list_first(places, 5)})")
     return folded
 
 
-_MANY, _SHOWN = 3, 5
+_MANY_FILES = 3
+_MOST_OF_A_FILE = 50
 
 
 class WorkError(TournamentError):
@@ -152,19 +153,19 @@ class Problems:
         found: The problems that are spelled out.
     """
 
-    def __init__(self, *, listed: int | None = None) -> None:
+    def __init__(self, *, of_file: bool = False) -> None:
         """Begin without a problem.
 
         Args:
-            listed: How many problems are spelled out; the others are counted.
+            of_file: Whether they are of one file: the first 50 are spelled out, others counted.
         """
         self.found: list[str] = []
-        self._listed = listed
+        self._most = _MOST_OF_A_FILE if of_file else None
         self._n_others = 0
 
     def add(self, problem: str) -> None:
         """Note one problem: where, what was found, what was expected, what to do."""
-        if self._listed is None or len(self.found) < self._listed:
+        if self._most is None or len(self.found) < self._most:
             self.found.append(problem)
         else:
             self._n_others += 1
@@ -192,9 +193,6 @@ class Problems:
 
         Args:
             placed: Adds to problems where they are.
-
-        Raises:
-            InputError: If any problem was noted.
         """
         if self._n_others:
             raise InputError(
@@ -210,10 +208,10 @@ def make_each(make: Callable[[Item], Made], items: Iterable[Item]) -> list[Made]
     Raises:
         InputError: With every problem of every item.
     """
-    made: list[Made] = []
+    results: list[Made] = []
     problems = Problems()
     for item in items:
         with problems.collected():
-            made.append(make(item))
+            results.append(make(item))
     problems.raise_if_any()
-    return made
+    return results

@@ -2,6 +2,9 @@
 
 from dataclasses import dataclass
 
+CELLS_AT_ONCE = 2_000_000
+"""Most cells of an array that resamples, simulations or units fill at once: 16 MB."""
+
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
@@ -13,6 +16,7 @@ class Estimate:
         high: Upper end of the interval; None where the data set no bound.
         n: Prompts, pairs, replies or whatever it was counted over.
         note: Why the number is missing, or a caveat; None if there is nothing to say.
+        remedy: What to do to have the number; None where it is there, or nothing would help.
     """
 
     value: float | None = None
@@ -20,11 +24,17 @@ class Estimate:
     high: float | None = None
     n: int = 0
     note: str | None = None
+    remedy: str | None = None
 
     @classmethod
     def of_count(cls, count: int) -> "Estimate":
         """Return a count, which is no sample of anything."""
         return Estimate(float(count), n=count)
+
+    @property
+    def why(self) -> str:
+        """The note, and what to do."""
+        return "; ".join(filter(None, (self.note, self.remedy)))
 
     @property
     def count(self) -> int:

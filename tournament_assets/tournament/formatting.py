@@ -75,11 +75,11 @@ def format_ends(
     return ABSENT if low is None or high is None else f"{spell(low)} to {spell(high)}"
 
 
-def format_estimate(found: Estimate) -> str:
+def format_estimate(estimate: Estimate) -> str:
     """Return a number with its interval where it has one: `0.40 (0.12 to 0.67)`."""
-    if found.low is None or found.high is None:
-        return format_number(found.value)
-    return f"{format_number(found.value)} ({format_ends(found.low, found.high)})"
+    if estimate.low is None or estimate.high is None:
+        return format_number(estimate.value)
+    return f"{format_number(estimate.value)} ({format_ends(estimate.low, estimate.high)})"
 
 
 def format_kappa(kappa: Estimate, confidence: float | None = None) -> str:
@@ -151,3 +151,9 @@ def name_some(names: Sequence[str], instead: str = "") -> str:
 
 _MOST_NAMES = 4
 """Most names that a short sentence holds."""
+
+
+def list_first(texts: Sequence[str], most: int = 3, *, separator: str = ", ") -> str:
+    """Return the first texts, and how many more there are."""
+    rest = f" and {len(texts) - most} more" if len(texts) > most else ""
+    return f"{separator.join(texts[:most])}{rest}"

@@ -20,7 +20,6 @@ LONGEST_LINE = 64 * 2**20
 """In bytes. No response comes near it, and a file without line feeds is not read into memory."""
 
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
-_LISTED_PROBLEMS = 50
 Parsed = TypeVar("Parsed")
 
 
@@ -84,8 +83,6 @@ def parse_object(line: str | bytes, where: str, *, strict: bool = True) -> JsonO
 def parse_rows(
     rows: Iterable[tuple[str, object]],
     parse: Callable[[str, JsonObject], Parsed],
-    *,
-    listed: int = _LISTED_PROBLEMS,
 ) -> Iterator[Parsed]:
     """Yield what each row parses to, and raise all problems after the last row.
 
@@ -95,12 +92,11 @@ def parse_rows(
         rows: Where each row stands, and a line of JSON or what was read from one.
         parse: Reads one row, given where it stands; raises `InputError` with what is wrong with
             it, whether or not that says where.
-        listed: How many problems are spelled out; the others are counted.
 
     Raises:
         InputError: With the problems of all rows.
     """
-    problems = Problems(listed=listed)
+    problems = Problems(of_file=True)
     for where, row in rows:
         try:
             values = parse_object(row, where) if isinstance(row, bytes) else row
@@ -121,12 +117,9 @@ def parse_rows(
 def read_json_lines(path: Path | UPath) -> list[tuple[str, JsonObject]]:
     """Read a whole file: where each row stands (`file:line`), and the row.
 
-    Of a key that stands twice in an object, the last one counts.
-
-    Raises:
-        InputError: With every line that is not a JSON object, or holds half a character.
+    Of a key that appears twice in an object, the last one counts.
     """
-    problems = Problems(listed=_LISTED_PROBLEMS)
+    problems = Problems(of_file=True)
     rows = []
     for where, line in numbered_lines(path):
         with problems.collected():
@@ -161,10 +154,10 @@ def refuse_half_characters(row: object, where: str) -> None:
 
 
 def _without_repetition(pairs: list[tuple[str, Any]]) -> JsonObject:
-    found = dict(pairs)
-    if len(found) != len(pairs):
+    values = dict(pairs)
+    if len(values) != len(pairs):
         raise ValueError("a key occurs twice")
-    return found
+    return values
 
 
 def _refuse(word: str) -> None:

@@ -59,16 +59,20 @@ class Location(Frozen):
 
     @model_validator(mode="after")
     def _exactly_one(self) -> "Location":
-        given = [name for name in self.ways if getattr(self, name) is not None]
-        if len(given) != 1:
+        ways = [name for name in self.ways if getattr(self, name) is not None]
+        if len(ways) != 1:
             raise ValueError(
-                f"{' and '.join(given) or 'nothing'} is given; "
+                f"{' and '.join(ways) or 'nothing'} is given; "
                 f"expected exactly one of {', '.join(self.ways[:-1])} and {self.ways[-1]}"
             )
         return self
 
 
-class ResponsesPlace(Location):
+class FilePlace(Location):
+    """Where a file is; a folder is refused there."""
+
+
+class ResponsesPlace(FilePlace):
     """Where recorded responses are; exactly one of `path`, `env`, `builtin` and `asset` is given.
 
     Attributes:
@@ -98,14 +102,14 @@ class ServerAddress(Frozen):
 
     @model_validator(mode="before")
     @classmethod
-    def _read_url(cls, given: object) -> object:
-        return {"url": given} if isinstance(given, str) else given
+    def _read_url(cls, value: object) -> object:
+        return {"url": value} if isinstance(value, str) else value
 
     @model_validator(mode="after")
     def _exactly_one(self) -> "ServerAddress":
         if (self.url is None) == (self.env is None):
-            given = "nothing" if self.url is None else "url and env"
-            raise ValueError(f"{given} is given; expected exactly one of url and env")
+            both = "nothing" if self.url is None else "url and env"
+            raise ValueError(f"{both} is given; expected exactly one of url and env")
         problem = None if self.url is None else url_problem(self.url)
         if problem is not None:
             raise ValueError(problem)

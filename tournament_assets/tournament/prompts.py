@@ -46,9 +46,9 @@ class OfSample(Protocol):
         ...
 
 
-def answer_key(each: OfSample) -> AnswerKey:
+def answer_key(answer: OfSample) -> AnswerKey:
     """Return the key by which answers are found."""
-    return each.prompt_id, each.sample
+    return answer.prompt_id, answer.sample
 
 
 def sample_name(prompt_id: str, sample: int) -> str:
@@ -106,9 +106,6 @@ def parse_prompt_bank(
         rows: Where each row stands (`file:line`) and the row itself, in bank order.
         gold_dimensions: The dimensions that compare with a gold answer. Where there are any, a
             prompt has a gold answer, or an expected behaviour and is left out of them.
-
-    Raises:
-        InputError: With every problem of every row.
     """
     problems = Problems()
     prompts: list[Prompt] = []
@@ -134,7 +131,7 @@ def parse_prompt_bank(
 def _parse_row(
     where: str, row: Mapping[str, Any], problems: Problems, gold_dimensions: Sequence[str]
 ) -> Prompt | None:
-    found = [
+    wrong = [
         f"{where}: the row has no {name!r}; expected a non-empty text"
         for name in ("prompt_id", "text", "source")
         if row.get(name) is None
@@ -142,31 +139,31 @@ def _parse_row(
     for name in _TEXT_FIELDS:
         value = row.get(name)
         if value is not None and not (isinstance(value, str) and value.strip()):
-            found.append(f"{where}: {name} is {value!r}; expected a non-empty text")
+            wrong.append(f"{where}: {name} is {value!r}; expected a non-empty text")
     behavior = row.get("expected_behavior")
     if behavior is not None and behavior not in EXPECTED_BEHAVIORS:
-        found.append(
+        wrong.append(
             f"{where}: expected_behavior is {behavior!r}; "
             f"expected one of {', '.join(EXPECTED_BEHAVIORS)}"
         )
     tags = row.get("tags")
     tags = () if tags is None else tags
     if not isinstance(tags, list | tuple) or not all(isinstance(tag, str) for tag in tags):
-        found.append(f"{where}: tags is {tags!r}; expected a list of texts")
+        wrong.append(f"{where}: tags is {tags!r}; expected a list of texts")
     source = row.get("source")
     if source == CURATED_SOURCE and behavior is None:
-        found.append(
+        wrong.append(
             f"{where}: a curated prompt has no expected_behavior; "
             f"expected one of {', '.join(EXPECTED_BEHAVIORS)}"
         )
     elif gold_dimensions and source and behavior is None and row.get("gold_answer") is None:
-        found.append(
+        wrong.append(
             f"{where}: a prompt with source {source!r} has no gold_answer, which "
             f"{', '.join(gold_dimensions)} is judged against; add one, or an expected_behavior "
             "with which it is left out there"
         )
-    if found:
-        problems.extend(found)
+    if wrong:
+        problems.extend(wrong)
         return None
     return Prompt(
         prompt_id=row["prompt_id"],
@@ -212,19 +209,19 @@ def draw_stratified(
     """
     available = Counter(prompt.source for prompt in prompts)
     problems = Problems()
-    for source, wanted in sorted(strata.items()):
-        if available[source] < wanted:
+    for source, size in sorted(strata.items()):
+        if available[source] < size:
             problems.add(
-                f"stratum {source!r} asks for {wanted} prompts and the bank has "
+                f"stratum {source!r} asks for {size} prompts and the bank has "
                 f"{available[source]} of this source; expected at most that many of one of "
                 f"{', '.join(sorted(available))}; lower the number or add prompts"
             )
     problems.raise_if_any()
     generator = np.random.default_rng(seed)
     chosen: set[str] = set()
-    for source, wanted in sorted(strata.items()):
+    for source, size in sorted(strata.items()):
         members = [prompt.prompt_id for prompt in prompts if prompt.source == source]
-        picks = generator.choice(len(members), size=wanted, replace=False)
+        picks = generator.choice(len(members), size=size, replace=False)
         chosen.update(members[pick] for pick in picks)
     return [prompt for prompt in prompts if prompt.prompt_id in chosen]
 
@@ -291,8 +288,8 @@ def without_time(diagnostics: str) -> str:
     """Return diagnostics without the time, as stored: the rest is reproducible."""
     if f'"{TIME}"' not in diagnostics:
         return diagnostics
-    said = json.loads(diagnostics)
-    return json.dumps({name: said[name] for name in said if name != TIME}, sort_keys=True)
+    values = json.loads(diagnostics)
+    return json.dumps({name: values[name] for name in values if name != TIME}, sort_keys=True)
 
 
 def repeat_for_samples(
@@ -416,9 +413,9 @@ def count_heads(responses: Iterable[GeneratedResponse]) -> dict[int, int]:
 
 def mean_p_correct(responses: Iterable[GeneratedResponse]) -> float | None:
     """Mean of what the uncertainty head thinks; None if it was not asked about any response."""
-    asked = [
+    chances = [
         response.diagnostics["p_correct"]
         for response in responses
         if response.diagnostics.get("p_correct") is not None
     ]
-    return fmean(asked) if asked else None
+    return fmean(chances) if chances else None

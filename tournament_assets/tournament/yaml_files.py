@@ -1,6 +1,6 @@
 """YAML files, read safely, with the line of every key for messages.
 
-A key that stands twice is refused, since YAML's readers would silently take the last one. What
+A key that appears twice is refused, since YAML's readers would silently take the last one. What
 pydantic finds wrong with the values becomes sentences that name the keys that may stand there.
 """
 
@@ -85,9 +85,6 @@ class YamlDocument:
             model: What the file describes.
             what: What it is, where it is wrong as a whole.
             others: Problems that no field alone can show, each with where it stands.
-
-        Raises:
-            InputError: With every problem, in the order of the lines.
         """
         problems = [
             (self.line_of(place), _with_key(".".join(map(str, place)), message))
@@ -115,9 +112,6 @@ def read_yaml(path: Path | Traversable, *, what: str) -> YamlDocument:
 
     Args:
         what: What it is, to begin messages with, such as `the config`.
-
-    Raises:
-        InputError: If it cannot be read, is no YAML or no mapping, or a key stands twice.
     """
     try:
         text = path.read_text(encoding="utf-8")
@@ -143,7 +137,7 @@ def parse_yaml(text: str, name: str) -> YamlDocument:
         name: The file that it is of, for messages.
 
     Raises:
-        InputError: If it is no YAML, with every key that stands twice, or if its aliases stand for
+        InputError: If it is no YAML, with every key that appears twice, or if its aliases stand for
             too much or for what they are part of.
     """
     lines: dict[KeyPath, int] = {}

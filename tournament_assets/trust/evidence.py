@@ -1,5 +1,7 @@
 """The evidence about the judge in stored tables, for the trust panel, or why there is none.
 
+Where there is none, an estimate without a value says why, and what would measure it.
+
 A test of the judge counts only if it tested what is rated: pairs judged again with the same
 requests as the verdicts, controls with the judge and the rubric of the replies.
 """
@@ -34,7 +36,7 @@ from tournament_assets.tournament.verdicts import Outcome, Verdict
 
 def repeats_of(
     frame: pd.DataFrame | None, verdicts: AnyTable, *, job: str
-) -> Sequence[RepeatedPair] | str:
+) -> Sequence[RepeatedPair] | Estimate:
     """Return the pairs judged again on the first occasion with the same requests as the verdicts.
 
     Args:
@@ -43,7 +45,7 @@ def repeats_of(
         job: The job that makes the table.
     """
     if frame is None:
-        return f"no pair was judged a second time; the job {job} does it"
+        return Estimate(note="no pair was judged a second time", remedy=f"the job {job} does it")
     rows = [row for row in rows_of(RetestRow, frame) if row.occasion == 1]
     first: dict[tuple[str | None, str | None], tuple[Verdict, Verdict]] = {
         (row.request_key_ab, row.request_key_ba): (row.verdict_ab, row.verdict_ba)
@@ -57,13 +59,14 @@ def repeats_of(
         == (row.expected_ab, row.expected_ba)
     ]
     if rows and not pairs:
-        return f"what was judged a second time is no longer what is rated; run the job {job} again"
+        note = "what was judged a second time is no longer what is rated"
+        return Estimate(note=note, remedy=f"run the job {job} again")
     return pairs
 
 
 def controls_of(
     frame: pd.DataFrame | None, replies: AnyTable, *, job: str
-) -> Sequence[SettledControl] | str:
+) -> Sequence[SettledControl] | Estimate:
     """Return the planted controls given to the judge of the replies with the same rubric.
 
     Args:
@@ -72,7 +75,7 @@ def controls_of(
         job: The job that makes the table.
     """
     if frame is None:
-        return f"no control was planted; the job {job} does it"
+        return Estimate(note="no control was planted", remedy=f"the job {job} does it")
     asked = {*zip(texts_of(replies, "judge_model"), texts_of(replies, "rubric_hash"), strict=True)}
     rows = list(rows_of(RetestRow, frame))
     controls = [
@@ -87,13 +90,14 @@ def controls_of(
         if (row.judge_model, row.rubric_hash) in asked
     ]
     if rows and not controls:
-        return f"the controls were judged by another model or rubric; run the job {job} again"
+        note = "the controls were judged by another model or rubric"
+        return Estimate(note=note, remedy=f"run the job {job} again")
     return controls
 
 
 def judges_of(
     frame: pd.DataFrame | None, *, judge_models: set[str], job: str
-) -> Mapping[str, Estimate] | str:
+) -> Mapping[str, Estimate] | Estimate:
     """Return the kappa with every other judge.
 
     Args:
@@ -102,11 +106,14 @@ def judges_of(
         job: The job that makes the table.
     """
     if frame is None:
-        return f"it was not compared with another judge; the job {job} does it"
+        note = "it was not compared with another judge"
+        return Estimate(note=note, remedy=f"the job {job} does it")
     own = ", ".join(sorted(judge_models))
     rows = [row for row in rows_of(MeasureRow, frame) if row.subject == own]
     if not rows:
-        return "no other judge model was asked about the same pairs by the same rubric"
+        return Estimate(
+            note="no other judge model was asked about the same pairs by the same rubric"
+        )
     shares = {(row.other, row.stratum): row for row in rows if row.measure == "agreement"}
     kappas = [row for row in rows if row.measure == "kappa"]
     modes = Counter(row.other for row in kappas)

@@ -23,11 +23,6 @@ _MOST_TIMES = 100
 """A light that so many times its sample would not tell is too near its limit to foresee."""
 
 
-def remedy_of(row: MeasureRow) -> str:
-    """Return what would measure it; empty where this run's pairs are not of the kind it takes."""
-    return (row.note or "").partition("; ")[2]
-
-
 class Bias(StrEnum):
     """What a red light says of the difference between two entrants."""
 

@@ -24,8 +24,8 @@ _IN_ORDER = (
     Measure(
         "position_bias",
         "position bias",
-        "Of the replies that prefer a response, this share prefers the one shown first; a judge "
-        "that does not look at the place is near one half.",
+        "Of the replies that prefer a response, this share prefers the one shown first; for a "
+        "judge that ignores the order it is near one half.",
         "Every pair is judged in both orders, which takes the bias out of who wins but turns close "
         "pairs into inconsistent ones: read narrow leads with care, and try another judge or a "
         "rubric that asks to compare before deciding.",
@@ -160,9 +160,8 @@ _IN_ORDER = (
     Measure(
         "transitivity_within_prompts",
         "cycles within prompts",
-        "Judgments of independent pairs that follow one scale have as many cycles (a over b over c "
-        "over a) on one prompt as often as this: a p-value, small where the judge contradicts "
-        "itself.",
+        "A p-value: the probability that independent judgments on one scale make at least as many "
+        "cycles (a over b over c over a) on one prompt; small where the judge contradicts itself.",
         "The judge weighs different things in different pairs: no single rating can tell the "
         "entrants' order; let the rubric say what counts more, or split the dimension.",
         "p",
@@ -174,8 +173,8 @@ _IN_ORDER = (
     Measure(
         "transitivity_of_majorities",
         "cycles of majorities",
-        "Independent outcomes that follow one scale have as many cycles among entrants, by who won "
-        "more of their pairs, as often as this: a p-value.",
+        "A p-value: the probability that independent outcomes on one scale make at least as many "
+        "cycles among entrants, by who won more of their pairs.",
         "The entrants have no single order: read the table of win rates instead of the ranks.",
         "p",
         find=panel.cycles_of_majorities,

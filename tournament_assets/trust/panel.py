@@ -1,7 +1,7 @@
 """The measures of the judge on one dimension, each with its number, interval and counts."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from tournament_assets.audits.agreement import measure_by_prompt, nothing_judged
@@ -37,7 +37,7 @@ Found = Mapping[str | None, Estimate]
 
 @dataclass(frozen=True, kw_only=True)
 class JudgeEvidence:
-    """What is known of a judge on one dimension; what was not measured is a text saying why.
+    """What is known about a judge on one dimension; what was not measured is an empty estimate.
 
     Attributes:
         pairs: Every planned pair.
@@ -59,9 +59,9 @@ class JudgeEvidence:
     entrants: Sequence[str]
     resampling: Resampling
     length: Estimate
-    repeats: Sequence[RepeatedPair] | str
-    controls: Sequence[SettledControl] | str
-    judges: Mapping[str, Estimate] | str
+    repeats: Sequence[RepeatedPair] | Estimate
+    controls: Sequence[SettledControl] | Estimate
+    judges: Mapping[str, Estimate] | Estimate
     replies: AnyTable
     by_judge: Sequence[JudgedPair] | None = None
     not_needed: tuple[int, int] | None = None
@@ -97,55 +97,55 @@ class JudgeEvidence:
         return code_judgments(self.judgments, entrants=self.entrants)
 
 
-def _with_note(found: Estimate, note: str) -> Estimate:
-    return Estimate(found.value, found.low, found.high, found.n, note)
+def _with_note(estimate: Estimate, note: str) -> Estimate:
+    return replace(estimate, note=note)
 
 
 def first_slot(evidence: JudgeEvidence) -> Estimate:
     """Return the share of replies that prefer the first slot, of those that prefer either."""
-    found = evidence.bias.first_slot
-    if not found.n:
+    share = evidence.bias.first_slot
+    if not share.n:
         return Estimate(note="no reply prefers a response")
-    others = found.n - found.count
-    return _with_note(found, f"{found.count} replies prefer the first slot and {others} the other")
+    others = share.n - share.count
+    return _with_note(share, f"{share.count} replies prefer the first slot and {others} the other")
 
 
 def flips(evidence: JudgeEvidence) -> Estimate:
     """Return the share of pairs that flip to the first slot, of those that flip to either."""
-    found, half = evidence.bias.flips_to_first, evidence.bias.half_flips
+    share, half = evidence.bias.flips_to_first, evidence.bias.half_flips
     more = f"{half} more {'was' if half == 1 else 'were'} a tie in one order only"
-    if not found.n:
+    if not share.n:
         return Estimate(note=f"no pair flipped between the responses{f' ({more})' if half else ''}")
-    first = f"{found.count} of {found.n} flipped pairs went to the first slot both times"
-    return _with_note(found, f"{first}; {more}" if half else first)
+    first = f"{share.count} of {share.n} flipped pairs went to the first slot both times"
+    return _with_note(share, f"{first}; {more}" if half else first)
 
 
 def consistency(evidence: JudgeEvidence) -> Estimate:
     """Return the share of pairs that come out the same in both orders."""
-    found = evidence.bias.consistent
-    if not found.n:
+    share = evidence.bias.consistent
+    if not share.n:
         return Estimate(note="no pair has two readable replies")
-    return _with_note(found, f"{found.count} of {found.n} distinct judged pairs came out the same")
+    return _with_note(share, f"{share.count} of {share.n} distinct judged pairs came out the same")
 
 
 def retest(evidence: JudgeEvidence) -> Estimate:
     """Return the share of pairs settled as before when they are asked again."""
-    if isinstance(evidence.repeats, str):
-        return Estimate(note=evidence.repeats)
-    found = measure_repeats(evidence.repeats, evidence.resampling)
-    if not found.agreement.n:
-        return Estimate(note=nothing_judged(found.asked, "pair to judge again"))
+    if isinstance(evidence.repeats, Estimate):
+        return evidence.repeats
+    repeats = measure_repeats(evidence.repeats, evidence.resampling)
+    if not repeats.agreement.n:
+        return nothing_judged(repeats.n_asked, "pair to judge again")
     return _with_note(
-        found.agreement.share,
-        f"{format_kappa(found.agreement.kappa)}; "
-        f"{found.reversed.count} of {found.reversed.n} wins were reversed",
+        repeats.agreement.share,
+        f"{format_kappa(repeats.agreement.kappa)}; "
+        f"{repeats.reversed.count} of {repeats.reversed.n} wins were reversed",
     )
 
 
 def judges(evidence: JudgeEvidence) -> Found:
     """Return kappa with every other judge."""
-    found = evidence.judges
-    return {None: Estimate(note=found)} if isinstance(found, str) else dict(sorted(found.items()))
+    panel = evidence.judges
+    return {None: panel} if isinstance(panel, Estimate) else dict(sorted(panel.items()))
 
 
 def length(evidence: JudgeEvidence) -> Estimate:
@@ -155,10 +155,10 @@ def length(evidence: JudgeEvidence) -> Estimate:
 
 def longer_wins(evidence: JudgeEvidence) -> Estimate:
     """Return the share of wins of the response with more words."""
-    found = measure_longer_wins(evidence.distinct, confidence=evidence.confidence)
-    if not found.n:
+    share = measure_longer_wins(evidence.distinct, confidence=evidence.confidence)
+    if not share.n:
         return Estimate(note="no decided pair has responses of different length")
-    return _with_note(found, f"the response with more words won {found.count} of {found.n} pairs")
+    return _with_note(share, f"the response with more words won {share.count} of {share.n} pairs")
 
 
 def controls(evidence: JudgeEvidence, *, kind: ControlKind) -> Estimate:
@@ -172,34 +172,36 @@ def injection_controls(evidence: JudgeEvidence) -> Estimate:
 
 
 def control_share(
-    controls: Sequence[SettledControl] | str, kind: ControlKind, *, confidence: float
+    controls: Sequence[SettledControl] | Estimate, kind: ControlKind, *, confidence: float
 ) -> Estimate:
     """Return the share of controls of a kind that came out right, with the counts behind it."""
-    if isinstance(controls, str):
-        return Estimate(note=controls)
+    if isinstance(controls, Estimate):
+        return controls
     measured = measure_controls(controls, confidence=confidence)
-    (found,) = (each for each in measured if each.kind is kind)
-    if not found.right.n:
-        return Estimate(note=nothing_judged(found.asked, f"{kind.value} control"))
+    (control,) = (result for result in measured if result.kind is kind)
+    if not control.right.n:
+        return nothing_judged(control.n_asked, f"{kind.value} control")
     return _with_note(
-        found.right,
-        f"{found.right.count} of {found.right.n} judged controls came out right; "
-        f"{found.unjudged} of {found.asked} are not judged",
+        control.right,
+        f"{control.right.count} of {control.right.n} judged controls came out right; "
+        f"{control.unjudged} of {control.n_asked} are not judged",
     )
 
 
-def injection_share(controls: Sequence[SettledControl] | str, *, confidence: float) -> Estimate:
+def injection_share(
+    controls: Sequence[SettledControl] | Estimate, *, confidence: float
+) -> Estimate:
     """Return the share of pairs that moved towards an injected text, with the counts behind it."""
-    if isinstance(controls, str):
-        return Estimate(note=controls)
-    found = measure_injection(controls, confidence=confidence)
-    if not found.towards.n:
-        return Estimate(note=nothing_judged(found.asked, "injection control"))
+    if isinstance(controls, Estimate):
+        return controls
+    effect = measure_injection(controls, confidence=confidence)
+    if not effect.towards.n:
+        return nothing_judged(effect.n_asked, "injection control")
     return _with_note(
-        found.towards,
-        f"{found.towards.count} of {found.towards.n} pairs moved towards the text, "
-        f"{found.away.count} of {found.away.n} away from it; {found.silenced} were left without a "
-        "verdict",
+        effect.towards,
+        f"{effect.towards.count} of {effect.towards.n} pairs moved towards the text, "
+        f"{effect.away.count} of {effect.away.n} away from it; {effect.silenced} were left "
+        "without a verdict",
     )
 
 
@@ -215,24 +217,24 @@ def cycles_of_majorities(evidence: JudgeEvidence) -> Estimate:
     return _cycles(evidence, evidence.cycles.of_majorities, "majorities", first)
 
 
-def _cycles(evidence: JudgeEvidence, found: CycleCount, of: str, more: str = "") -> Estimate:
-    if found.p_value is None:
+def _cycles(evidence: JudgeEvidence, count: CycleCount, of: str, more: str = "") -> Estimate:
+    if count.p_value is None:
         return Estimate(note=f"no three {of} are all decided")
     note = (
-        f"{found.cycles} of {found.triples} triples of {of} are cycles; chance gives "
-        f"{found.expected:.1f} on average over {evidence.cycles.n_simulations} simulations{more}"
+        f"{count.cycles} of {count.triples} triples of {of} are cycles; chance gives "
+        f"{count.expected:.1f} on average over {evidence.cycles.n_simulations} simulations{more}"
     )
-    return Estimate(found.p_value, n=found.triples, note=note)
+    return Estimate(count.p_value, n=count.triples, note=note)
 
 
 def circles(evidence: JudgeEvidence) -> Found:
-    """Return the share of the variance between entrants that runs in circles; nothing of two."""
+    """Return the share of the variance between entrants that runs in circles; nothing for two."""
     if len(evidence.entrants) < 3:
         return {}
-    found = measure_circles(evidence.coded, evidence.resampling)
-    if found.value is None:
-        return {None: found}
-    return {None: _with_note(found, f"over {format_plural(found.n, 'prompt')}")}
+    estimate = measure_circles(evidence.coded, evidence.resampling)
+    if estimate.value is None:
+        return {None: estimate}
+    return {None: _with_note(estimate, f"over {format_plural(estimate.n, 'prompt')}")}
 
 
 def unjudged(evidence: JudgeEvidence) -> Found:
@@ -241,13 +243,13 @@ def unjudged(evidence: JudgeEvidence) -> Found:
 
 
 def _unjudged(evidence: JudgeEvidence, entrant: str) -> Estimate:
-    own: Iterable[JudgedPair] = distinct_requests(
+    pairs: Iterable[JudgedPair] = distinct_requests(
         pair
         for pair in evidence.pairs
         if entrant in (pair.judgment.entrant_a, pair.judgment.entrant_b)
     )
     share = measure_by_prompt(
-        ((pair.judgment.prompt_id, pair.judgment.outcome is Outcome.UNJUDGED) for pair in own),
+        ((pair.judgment.prompt_id, pair.judgment.outcome is Outcome.UNJUDGED) for pair in pairs),
         confidence=evidence.confidence,
     )
     if not share.n:
@@ -273,12 +275,12 @@ def luck(evidence: JudgeEvidence) -> Found:
     return {each.entrant: _luck(each) for each in sampling_luck(samples)}
 
 
-def _luck(found: SamplingLuck) -> Estimate:
-    if found.luck is None or not found.standard_error:
+def _luck(luck: SamplingLuck) -> Estimate:
+    if luck.luck is None or not luck.standard_error:
         return Estimate(note="no rating, or no prompt with two judged samples")
-    share = format_share((found.luck / found.standard_error) ** 2, decimals=0)
+    share = format_share((luck.luck / luck.standard_error) ** 2, decimals=0)
     note = (
-        f"{share} of the variance behind its standard error of {found.standard_error:.1f} "
-        f"points, from {found.n_samples} judged samples of {found.n_prompts} prompts"
+        f"{share} of the variance behind its standard error of {luck.standard_error:.1f} "
+        f"points, from {luck.n_samples} judged samples of {luck.n_prompts} prompts"
     )
-    return Estimate(found.luck, n=found.n_prompts, note=note)
+    return Estimate(luck.luck, n=luck.n_prompts, note=note)

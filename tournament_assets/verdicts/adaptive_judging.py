@@ -33,6 +33,7 @@ from tournament_assets.judging.requests.verdict_parsing import (
     settle_panel,
 )
 from tournament_assets.ratings import sequential
+from tournament_assets.ratings.decisions import DecisionRow, last_rounds
 from tournament_assets.ratings.sequential import (
     PairDecision,
     PairEvidence,
@@ -41,7 +42,7 @@ from tournament_assets.ratings.sequential import (
     tail_prompts,
 )
 from tournament_assets.storage.tables import AnyTable, PairKey, pair_key, rows_of
-from tournament_assets.tournament.asset_rows import DecisionRow, JudgeReplyRow, VerdictRow
+from tournament_assets.tournament.asset_rows import JudgeReplyRow, VerdictRow
 from tournament_assets.tournament.judges import AdaptiveConfig, JudgingConfig, Rubric
 from tournament_assets.verdicts.table_rows import reply_rows, settled_rows
 
@@ -78,17 +79,10 @@ class Course:
     def known_shares(self) -> dict[tuple[str, str], list[float]]:
         """Return the shares on prompts with a verdict by the two entrants, without pending ones."""
         return {
-            (row.entrant_a, row.entrant_b): own[~np.isnan(own)].tolist()
-            for row, own in zip(last_rows(self.rows), self.shares, strict=True)
+            (row.entrant_a, row.entrant_b): shares[~np.isnan(shares)].tolist()
+            for row, shares in zip(last_rounds(self.rows), self.shares, strict=True)
             if not row.pending
         }
-
-
-def last_rows(rows: Iterable[DecisionRow]) -> Iterator[DecisionRow]:
-    """Yield the last row of every two entrants."""
-    for _, of_two in groupby(rows, key=lambda row: (row.entrant_a, row.entrant_b)):
-        *_, last = of_two
-        yield last
 
 
 def decide(
@@ -115,48 +109,11 @@ def decide(
             later verdicts. None with a single judge.
         count_shown: Returns in how many presentations all judges together are shown a pair.
     """
-    order = hashed_order([*dict.fromkeys(pair.prompt_id for pair in pairs)], salt=dimension)
-    place = {name: index for index, name in enumerate(order)}
-    by_two: dict[tuple[str, str], dict[str, list[PairToJudge]]] = {}
-    for pair in pairs:
-        own = by_two.setdefault((pair.entrant_a, pair.entrant_b), {})
-        own.setdefault(pair.prompt_id, []).append(pair)
     duels = [
-        _Duel(
-            {name: own[name] for name in sorted(own, key=lambda name: place[name])},
-            dimension,
-            adaptive,
-            is_free,
-            count_shown,
-        )
-        for own in by_two.values()
+        _Duel(by_prompt, dimension, adaptive, is_free, count_shown)
+        for by_prompt in _by_two(pairs, salt=dimension)
     ]
-    n_prompts = max(map(len, by_two.values()), default=0)
-    known: list[VerdictRow] = []
-    rule = (
-        stopping_rule(adaptive, n_pairs=len(duels), n_prompts=n_prompts)
-        if adaptive is not None and duels
-        else None
-    )
-    ends = (n_prompts,) if rule is None else rule.ends
-    for end in ends:
-        open_duels = [duel for duel in duels if duel.is_open]
-        if not open_duels:
-            break
-        weights = {} if weigh is None else weigh(known)
-        found = find_verdicts([pair for duel in open_duels for pair in duel.asked_until(end)])
-        for duel in open_duels:
-            duel.take(found, weights, end)
-        known += [row for key in sorted(found) for row in found[key]]
-        if any(duel.pending for duel in open_duels):
-            # A decision changes the threshold for the others, so a round is decided only when
-            # complete.
-            break
-        if rule is not None:
-            decisions = sequential.decide([duel.shares for duel in duels], rule)
-            for duel, decision in zip(duels, decisions, strict=True):
-                if duel in open_duels:
-                    duel.decide(decision)
+    _play(duels, adaptive, find_verdicts, weigh)
     needed = {key for duel in duels for key in duel.needed()}
     possible = needed | {key for duel in duels for key in duel.undecided()}
     return Course(
@@ -165,6 +122,50 @@ def decide(
         shares=tuple(duel.shares for duel in duels),
         rows=tuple(row for duel in duels for row in duel.table_rows()),
     )
+
+
+def _by_two(pairs: Sequence[PairToJudge], *, salt: str) -> Iterator[dict[str, list[PairToJudge]]]:
+    """Yield the pairs of every two entrants, by prompt, in the order of the hashes."""
+    order = hashed_order([*dict.fromkeys(pair.prompt_id for pair in pairs)], salt=salt)
+    place = {name: index for index, name in enumerate(order)}
+    by_two: dict[tuple[str, str], list[PairToJudge]] = {}
+    for pair in pairs:
+        by_two.setdefault((pair.entrant_a, pair.entrant_b), []).append(pair)
+    for of_two in by_two.values():
+        by_prompt: dict[str, list[PairToJudge]] = {}
+        for pair in sorted(of_two, key=lambda pair: place[pair.prompt_id]):
+            by_prompt.setdefault(pair.prompt_id, []).append(pair)
+        yield by_prompt
+
+
+def _play(
+    duels: Sequence[_Duel],
+    adaptive: AdaptiveConfig | None,
+    find_verdicts: FindVerdicts,
+    weigh: WeighJudges | None,
+) -> None:
+    """Play round after round, until one is incomplete or every duel is decided."""
+    n_prompts = max((duel.n_prompts for duel in duels), default=0)
+    rule = None
+    if adaptive is not None and duels:
+        rule = stopping_rule(adaptive, n_pairs=len(duels), n_prompts=n_prompts)
+    history: list[VerdictRow] = []
+    for end in (n_prompts,) if rule is None else rule.ends:
+        undecided = [duel for duel in duels if duel.is_open]
+        if not undecided:
+            break
+        weights = {} if weigh is None else weigh(history)
+        verdicts = find_verdicts([pair for duel in undecided for pair in duel.round_to(end)])
+        for duel in undecided:
+            duel.take(verdicts, weights, end)
+        history += [row for key in sorted(verdicts) for row in verdicts[key]]
+        # A decision changes the threshold for the others: a round is decided only when complete.
+        if rule is None or any(duel.pending for duel in undecided):
+            break
+        decisions = sequential.decide([duel.shares for duel in duels], rule)
+        for duel, decision in zip(duels, decisions, strict=True):
+            if duel in undecided:
+                duel.decide(decision)
 
 
 _MOST_SIMULATIONS, _SIMULATED_PAIRS = 40, 400
@@ -185,29 +186,29 @@ def expected_share(
     Returns:
         A share from 0 to 1; None if a pair has no share in the pilot, or nothing is left.
     """
-    rows = list(last_rows(course.rows))
+    rows = last_rounds(course.rows)
     names = [(row.entrant_a, row.entrant_b) for row in rows]
     settled = [row.looked_at - row.pending for row in rows]
-    left = sum(row.prompts - done for row, done in zip(rows, settled, strict=True))
-    if not left or any(not pilot.get(name) for name in names):
+    n_open = sum(row.prompts - done for row, done in zip(rows, settled, strict=True))
+    if not n_open or any(not pilot.get(name) for name in names):
         return None
     n_prompts = max(row.prompts for row in rows)
     rule = stopping_rule(adaptive, n_pairs=len(rows), n_prompts=n_prompts)
     rng = np.random.default_rng(0)
     n_simulations = max(3, min(_MOST_SIMULATIONS, _SIMULATED_PAIRS // len(rows)))
-    asked = 0.0
+    n_asked = 0.0
     for _ in range(n_simulations):
         played = []
-        for name, row, own in zip(names, rows, course.shares, strict=True):
+        for name, row, shares in zip(names, rows, course.shares, strict=True):
             drawn = rng.choice(np.asarray(pilot[name]), row.prompts)
             if not row.pending:
-                drawn[: own.size] = own
+                drawn[: shares.size] = shares
             played.append(drawn)
         for decision, row, done in zip(sequential.decide(played, rule), rows, settled, strict=True):
             ordered = decision.judged or row.prompts
             tail = adaptive.tail * (row.prompts - ordered)
-            asked += max(0.0, ordered + tail - done)
-    return asked / n_simulations / left
+            n_asked += max(0.0, ordered + tail - done)
+    return n_asked / n_simulations / n_open
 
 
 class _Duel:
@@ -237,6 +238,11 @@ class _Duel:
         self._path: tuple[float, ...] = ()
 
     @property
+    def n_prompts(self) -> int:
+        """Prompts in all."""
+        return len(self._order)
+
+    @property
     def _end(self) -> int:
         return self._rows[-1].looked_at if self._rows else 0
 
@@ -253,30 +259,30 @@ class _Duel:
     @property
     def shares(self) -> NDArray[np.float64]:
         """The first entrant's shares of a win so far, NaN without a verdict, shape (t,)."""
-        known = [self._shares.get(name, np.nan) for name, _ in self._order[: self._end]]
-        return np.array(known, dtype=np.float64)
+        shares = [self._shares.get(name, np.nan) for name, _ in self._order[: self._end]]
+        return np.array(shares, dtype=np.float64)
 
-    def asked_until(self, end: int) -> list[PairToJudge]:
+    def round_to(self, end: int) -> list[PairToJudge]:
         """Return the pairs asked about in the round that ends at a number of prompts."""
-        return [pair for _, own in self._order[self._end : end] for pair in own]
+        return [pair for _, samples in self._order[self._end : end] for pair in samples]
 
     def take(
         self,
-        found: Mapping[PairKey, Sequence[VerdictRow]],
+        verdicts: Mapping[PairKey, Sequence[VerdictRow]],
         weights: Mapping[str, float],
         end: int,
     ) -> None:
         """Take in the verdicts on a round's pairs."""
         pending = 0
-        for name, own in self._order[self._end : end]:
-            settled = [found[key] for pair in own if (key := pair_key(pair)) in found]
-            if len(settled) < len(own):
+        for name, samples in self._order[self._end : end]:
+            settled = [verdicts[key] for pair in samples if (key := pair_key(pair)) in verdicts]
+            if len(settled) < len(samples):
                 pending += 1
                 continue
-            shares = [each for rows in settled if (each := _share(rows, weights)) is not None]
+            shares = [share for rows in settled if (share := _share(rows, weights)) is not None]
             if shares:
                 self._shares[name] = fmean(shares)
-        later = [own for _, own in self._order[end:] if not self._is_all_free(own)]
+        later = [samples for _, samples in self._order[end:] if not self._is_all_free(samples)]
         first = self._order[0][1][0]
         row = DecisionRow(
             dimension=self._dimension,
@@ -291,58 +297,63 @@ class _Duel:
             tail=(),
             weight=1.0,
             not_needed=0,
-            pairs=sum(len(own) for _, own in self._order),
-            free=sum(self._is_free(pair) for _, own in self._order for pair in own),
-            undecided=sum(map(self._left, later)),
-            presentations=sum(self._shown(own, even_free=True) for _, own in self._order),
+            pairs=sum(len(samples) for _, samples in self._order),
+            free=sum(self._is_free(pair) for _, samples in self._order for pair in samples),
+            undecided=sum(map(self._n_asked, later)),
+            presentations=sum(
+                self._count_shown(pair) for _, samples in self._order for pair in samples
+            ),
             presentations_not_needed=0,
-            presentations_undecided=sum(map(self._shown, later)),
+            presentations_undecided=sum(map(self._n_presentations, later)),
             path=(),
         )
         self._rows.append(row)
-        known = self.shares[~np.isnan(self.shares)]
-        share = float(known.mean()) if known.size else None
-        self._rows[-1] = replace(row, counted=known.size, share=share)
+        counted = self.shares[~np.isnan(self.shares)]
+        share = float(counted.mean()) if counted.size else None
+        self._rows[-1] = replace(row, counted=counted.size, share=share)
 
     def decide(self, decision: PairDecision) -> None:
         """Add the decisions by the evidence, and what is judged after a stop."""
-        known, row = decision.evidence, self._rows[-1]
-        first, second = known.capital_first[-1], known.capital_second[-1]
-        self._path = tuple(_signed_evidence(known).tolist())
+        evidence, row = decision.evidence, self._rows[-1]
+        first, second = evidence.capital_first[-1], evidence.capital_second[-1]
+        self._path = tuple(_signed_evidence(evidence).tolist())
         row = replace(
             row,
             capital=float(max(first, second)),
-            threshold=known.threshold,
+            threshold=evidence.threshold,
             evidence=self._path[-1],
-            decided_at=known.stopped_at,
-            side=_SIDES[known.side](row) if known.side is not None else None,
+            decided_at=evidence.stopped_at,
+            side={None: None, "first": row.entrant_a, "second": row.entrant_b}[evidence.side],
         )
-        if np.isfinite(known.half_width[-1]):
-            centre, reach = float(known.centre[-1]), float(known.half_width[-1])
+        if np.isfinite(evidence.half_width[-1]):
+            centre, reach = float(evidence.centre[-1]), float(evidence.half_width[-1])
             row = replace(row, low=max(0.0, centre - reach), high=min(1.0, centre + reach))
-        if known.side is not None and self._adaptive is not None:
-            left = {
-                name: own
-                for name, own in self._order[row.looked_at :]
-                if not self._is_all_free(own)
-            }
-            tail = tail_prompts(
-                list(left),
-                pair=(row.entrant_a, row.entrant_b),
-                share=self._adaptive.tail,
-                salt=self._dimension,
-            )
-            saved = [own for name, own in left.items() if name not in set(tail)]
-            row = replace(
-                row,
-                tail=tail,
-                weight=1 / self._adaptive.tail,
-                not_needed=sum(map(self._left, saved)),
-                undecided=0,
-                presentations_not_needed=sum(map(self._shown, saved)),
-                presentations_undecided=0,
-            )
+        if row.side is not None and self._adaptive is not None:
+            row = self._with_tail(row, self._adaptive.tail)
         self._rows[-1] = row
+
+    def _with_tail(self, row: DecisionRow, share: float) -> DecisionRow:
+        later = {
+            name: samples
+            for name, samples in self._order[row.looked_at :]
+            if not self._is_all_free(samples)
+        }
+        tail = tail_prompts(
+            list(later),
+            pair=(row.entrant_a, row.entrant_b),
+            share=share,
+            salt=self._dimension,
+        )
+        saved = [samples for name, samples in later.items() if name not in set(tail)]
+        return replace(
+            row,
+            tail=tail,
+            weight=1 / share,
+            not_needed=sum(map(self._n_asked, saved)),
+            undecided=0,
+            presentations_not_needed=sum(map(self._n_presentations, saved)),
+            presentations_undecided=0,
+        )
 
     def needed(self) -> Iterator[PairKey]:
         """Yield the pairs that are judged, and identical ones, which no judge is asked about.
@@ -350,24 +361,24 @@ class _Duel:
         While undecided, these are the pairs of the rounds so far and the next one.
         """
         tail = set(self._rows[-1].tail)
-        for place, (name, own) in enumerate(self._order):
-            for pair in own:
+        for place, (name, samples) in enumerate(self._order):
+            for pair in samples:
                 if place < self._end or name in tail or self._is_free(pair):
                     yield pair_key(pair)
 
     def undecided(self) -> Iterator[PairKey]:
         """Yield the pairs of later rounds, if there may be any."""
         if self.is_open:
-            yield from (pair_key(pair) for _, own in self._order[self._end :] for pair in own)
+            yield from map(pair_key, self.round_to(len(self._order)))
 
-    def _is_all_free(self, own: Sequence[PairToJudge]) -> bool:
-        return all(map(self._is_free, own))
+    def _is_all_free(self, samples: Sequence[PairToJudge]) -> bool:
+        return all(map(self._is_free, samples))
 
-    def _left(self, own: Sequence[PairToJudge]) -> int:
-        return sum(not self._is_free(pair) for pair in own)
+    def _n_asked(self, samples: Sequence[PairToJudge]) -> int:
+        return sum(not self._is_free(pair) for pair in samples)
 
-    def _shown(self, own: Sequence[PairToJudge], *, even_free: bool = False) -> int:
-        return sum(self._count_shown(pair) for pair in own if even_free or not self._is_free(pair))
+    def _n_presentations(self, samples: Sequence[PairToJudge]) -> int:
+        return sum(self._count_shown(pair) for pair in samples if not self._is_free(pair))
 
     def table_rows(self) -> Iterator[DecisionRow]:
         """Yield the rows of the table; the last one holds the path."""
@@ -383,12 +394,6 @@ def _share(rows: Sequence[VerdictRow], weights: Mapping[str, float]) -> float | 
         (row,) = rows
         return row.share
     return settle_panel(rows, weights, settled_by="").share
-
-
-_SIDES: Mapping[str, Callable[[DecisionRow], str]] = {
-    "first": lambda row: row.entrant_a,
-    "second": lambda row: row.entrant_b,
-}
 
 
 def stopping_rule(adaptive: AdaptiveConfig, *, n_pairs: int, n_prompts: int) -> StoppingRule:
@@ -407,11 +412,11 @@ _MOST_EVIDENCE = 10.0
 """The largest evidence that is written; a capital can be infinite."""
 
 
-def _signed_evidence(known: PairEvidence) -> NDArray[np.float64]:
+def _signed_evidence(evidence: PairEvidence) -> NDArray[np.float64]:
     """Return log evidence over its threshold's log, positive for the first entrant, shape (t,)."""
-    ahead = np.maximum(known.capital_first, known.capital_second)
-    sign = np.where(known.capital_first >= known.capital_second, 1.0, -1.0)
-    parts = sign * np.log(np.maximum(ahead, 1.0)) / np.log(known.threshold)
+    ahead = np.maximum(evidence.capital_first, evidence.capital_second)
+    sign = np.where(evidence.capital_first >= evidence.capital_second, 1.0, -1.0)
+    parts = sign * np.log(np.maximum(ahead, 1.0)) / np.log(evidence.threshold)
     clipped: NDArray[np.float64] = np.clip(parts, -_MOST_EVIDENCE, _MOST_EVIDENCE)
     return clipped
 
@@ -438,7 +443,7 @@ def verdicts_in_ledger(
     is_free = is_free_with(judging)
 
     def find(pairs: Sequence[PairToJudge]) -> Mapping[PairKey, Sequence[VerdictRow]]:
-        identical = [each for each in pairs if is_free(each)]
+        identical = [pair for pair in pairs if is_free(pair)]
         requests = build(list(pairs))
         rows = reply_rows(
             by_pair(pairs, requests), pairs, ledger.iterate_replies, rubric, identical=identical
@@ -450,20 +455,20 @@ def verdicts_in_ledger(
 
 def verdicts_in_table(replies: AnyTable, judging: JudgingConfig) -> FindVerdicts:
     """Return a function that reads from table `judge_replies` how pairs were settled."""
-    found = _verdicts(rows_of(JudgeReplyRow, replies), judging)
-    return lambda pairs: {key: found[key] for key in map(pair_key, pairs) if key in found}
+    verdicts = _verdicts(rows_of(JudgeReplyRow, replies), judging)
+    return lambda pairs: {key: verdicts[key] for key in map(pair_key, pairs) if key in verdicts}
 
 
 def _verdicts(
     rows: Iterable[JudgeReplyRow], judging: JudgingConfig
 ) -> dict[PairKey, Sequence[VerdictRow]]:
     """Settle pairs by the replies of judging itself; pairs that wait for a reply are left out."""
-    found: dict[PairKey, Sequence[VerdictRow]] = {}
+    verdicts: dict[PairKey, Sequence[VerdictRow]] = {}
     for key, about_one_pair in groupby(rows, key=pair_key):
         replies = [*_asked_of_itself(about_one_pair, judging)]
-        if all(each.result_type != "pending" for each in replies):
-            found[key] = [*settled_rows(replies, reply_format=judging.reply_format)]
-    return found
+        if all(reply.result_type != "pending" for reply in replies):
+            verdicts[key] = [*settled_rows(replies, reply_format=judging.reply_format)]
+    return verdicts
 
 
 def _asked_of_itself(
@@ -474,8 +479,8 @@ def _asked_of_itself(
     A second reply that is still to come is pending.
     """
     in_order = sorted(rows, key=lambda row: (row.judge_model, row.presentation, row.attempt))
-    for _, asked in groupby(in_order, key=lambda row: (row.judge_model, row.presentation)):
-        first, *later = asked
+    for _, attempts in groupby(in_order, key=lambda row: (row.judge_model, row.presentation)):
+        first, *later = attempts
         if first.result_type in ("identical", "pending") or not _is_unreadable(first, judging):
             yield first
         elif later:
@@ -517,7 +522,7 @@ class Unasked:
     @classmethod
     def of(cls, decisions: pd.DataFrame | None) -> Unasked | None:
         """Count them in the table `judging_decisions`; None where no pair stops."""
-        rows = [] if decisions is None else list(last_rows(rows_of(DecisionRow, decisions)))
+        rows = [] if decisions is None else last_rounds(rows_of(DecisionRow, decisions))
         if all(row.goal == EVERYTHING for row in rows):
             return None
         return cls(
@@ -536,7 +541,7 @@ Weigh = Callable[[PairKey], float]
 
 def weights_of(decisions: pd.DataFrame) -> Weigh | None:
     """Return the weight of verdicts by table `judging_decisions`; None if all weigh 1."""
-    rows = list(last_rows(rows_of(DecisionRow, decisions)))
+    rows = last_rounds(rows_of(DecisionRow, decisions))
     if all(row.goal == EVERYTHING for row in rows):
         return None
     tails = {(name, row.entrant_a, row.entrant_b): row.weight for row in rows for name in row.tail}
@@ -548,7 +553,7 @@ def sides_of(decisions: pd.DataFrame) -> frozenset[tuple[str, str]] | None:
 
     All decisions are right together at the configured confidence.
     """
-    rows = list(last_rows(rows_of(DecisionRow, decisions)))
+    rows = last_rounds(rows_of(DecisionRow, decisions))
     if all(row.goal == EVERYTHING for row in rows):
         return None
     return frozenset(

@@ -40,6 +40,7 @@ from tournament_assets.judging.settlement.sessions import (
     Clock,
     JudgingSession,
     Piece,
+    SettlementTerms,
     Sleep,
     Tally,
     one_at_a_time,
@@ -151,17 +152,17 @@ def judging_terms(
         InputError: If the price of one of them has to be known and is not.
     """
     budget = plan.config.judging.budget
-    by_model = {each.model: each for each in judges}
-    problems = [price_problem(plan.config, by_model[model]) for model in sorted(by_model)]
-    known = [problem for problem in problems if problem is not None]
-    if known:
-        raise InputError(known)
+    by_model = {judge.model: judge for judge in judges}
+    texts = [price_problem(plan.config, by_model[model]) for model in sorted(by_model)]
+    problems = [text for text in texts if text is not None]
+    if problems:
+        raise InputError(problems)
     return BudgetTerms(
         prices=judge_prices(plan.config, *by_model),
-        limit_usd=None if all(each.row.is_free for each in judges) else budget.limit_usd,
+        limit_usd=None if all(judge.row.is_free for judge in judges) else budget.limit_usd,
         period=budget.period,
         began_at=since,
-        max_tokens=max(each.max_tokens for each in judges),
+        max_tokens=max(judge.max_tokens for judge in judges),
     )
 
 
@@ -225,7 +226,7 @@ def build_approval(terms: BudgetTerms, *, ledger: "Ledger") -> Approval:
 
 
 def check_affordable(
-    asked: Sequence[tuple[Sequence[ModelRequest], Channel]],
+    plans: Sequence[tuple[Sequence[ModelRequest], Channel]],
     *,
     terms: BudgetTerms,
     ledger: "Ledger",
@@ -234,7 +235,7 @@ def check_affordable(
     """Return if everything to be asked fits into the budget together.
 
     Args:
-        asked: Lists of requests, each to one model, and how they are sent.
+        plans: Lists of requests, each to one model, and how they are sent.
         ledger: Where all tournaments' bills are.
         since: When the run began whose replies give the expected length of the next ones.
 
@@ -246,7 +247,7 @@ def check_affordable(
     models: list[str] = []
     workloads: list[Workload] = []
     planned: list[float | None] = []
-    for requests, channel in asked:
+    for requests, channel in plans:
         model = requests[0].params["model"] if requests else ""
         if not requests or is_free_model(model):
             continue
@@ -263,11 +264,11 @@ def check_affordable(
         models.append(model)
     budget = find_budget(terms, workloads, ledger=ledger) if workloads else None
     if budget is not None:
-        known = [dollars for dollars in planned if dollars is not None]
+        priced = [dollars for dollars in planned if dollars is not None]
         to_ask = sum(workload.to_ask for workload in workloads)
         noun = "request" if to_ask == 1 else "requests"
         budget.check(
-            sum(known) if len(known) == len(planned) else None,
+            sum(priced) if len(priced) == len(planned) else None,
             what=f"asking {to_ask:,} {noun} of {', '.join(dict.fromkeys(models))}",
             model=next(
                 (m for m, usd in zip(models, planned, strict=True) if usd is None), models[0]
@@ -322,9 +323,9 @@ def missing_budget_problem(plan: TournamentPlan, mode: Mode, *, is_allowed: bool
     if mode == "pilot" or is_allowed or plan.config.judging.budget.usd is not None:
         return None
     paid = [
-        each
-        for each in plan.config.judges_of(mode)
-        if not (each.row.is_free or judge_prices(plan.config).is_zero(each.model))
+        judge
+        for judge in plan.config.judges_of(mode)
+        if not (judge.row.is_free or judge_prices(plan.config).is_zero(judge.model))
     ]
     if not paid:
         return None
@@ -383,106 +384,176 @@ def ask_together(
         JudgeError: If a service refuses; what the other scopes were paid for is in the ledger.
         BudgetError: If asking would cost more than may be spent.
     """
-    reply_format = plan.config.judging.reply_format
+    goes_on = options.allow_partial and len({part.judge.model for part in work}) > 1
+    asking = _Asking(plan, ledger, options, one_at_a_time(log), goes_on, failed_since)
+    todo = {part.scope: asking.find(part) for part in work}
+    totals = {scope: Tally(total=rest.total, answered=rest.total) for scope, rest in todo.items()}
+    parts = [
+        part for part in work if part.requests and (options.rejudge or not todo[part.scope].is_done)
+    ]
+    if not parts:
+        return totals
+    with ExitStack() as stack:
+        sessions = asking.open(parts, todo, judge, stack)
+        if options.rejudge:
+            budget = asking.budget(parts)
+        else:
+            asking.collect(parts, todo, sessions)
+            if not allows_unbudgeted:
+                _refuse_unbudgeted((part for part in parts if todo[part.scope].asks), plan)
+            budget = asking.afford(parts, todo, sessions)
+        todo.clear()  # each settlement looks for itself, and keys are held for hours otherwise
+        failures = asking.settle(parts, sessions, budget)
+    if len(failures) == len(totals):
+        raise failures[0]
+    return totals | {scope: session.tally for scope, session in sessions.items()}
 
-    def look(each: JudgeWork) -> WorkLeft:
+
+Todo = dict[JudgingScope, WorkLeft]
+Sessions = Mapping[JudgingScope, JudgingSession]
+_SessionStep = tuple[JudgingSession, Callable[[JudgingSession], object]]
+
+
+@dataclass(frozen=True, slots=True)
+class _Asking:
+    """The steps of asking several judges together.
+
+    Attributes:
+        log: Takes messages of several threads.
+        goes_on: Whether the others are asked if a judge's service fails.
+    """
+
+    plan: TournamentPlan
+    ledger: "Ledger"
+    options: AskingOptions
+    log: Callable[[str], None]
+    goes_on: bool
+    failed_since: datetime | None
+
+    def find(self, part: JudgeWork) -> WorkLeft:
+        """Return what the ledger lacks."""
         return find_work_left(
-            request_keys(each.requests),
-            scope=each.scope,
-            ledger=ledger,
-            reply_format=reply_format,
-            max_tokens=each.judge.max_tokens,
+            request_keys(part.requests),
+            scope=part.scope,
+            ledger=self.ledger,
+            reply_format=self.plan.config.judging.reply_format,
+            max_tokens=part.judge.max_tokens,
         )
 
-    left = {each.scope: look(each) for each in work}
-    tallies = {scope: Tally(total=each.total, answered=each.total) for scope, each in left.items()}
-    goes_on = options.allow_partial and len({each.judge.model for each in work}) > 1
-    work = [
-        each for each in work if each.requests and (options.rejudge or not left[each.scope].is_done)
-    ]
-    if not work:
-        return tallies
-    judges = [each.judge for each in work]
-    places = share_places(judges)
-    told = one_at_a_time(log)
-    with ExitStack() as stack:
-        services: dict[object, AsksDirectly] = {}
-        for one in judges:
-            if one.door not in services:
-                services[one.door] = stack.enter_context(judge.service(one))
-
-        def begin(each: JudgeWork) -> JudgingSession:
-            scope, asked = each.scope, each.judge
-            bar = JudgingBar(f"{scope.title} is judged", total=tallies[scope].total, log=told)
-            deadline = options.wait_seconds
-            if deadline is None:
-                deadline = asked.waiting.slot_seconds
-            return JudgingSession(
+    def open(
+        self, parts: Sequence[JudgeWork], todo: Todo, access: JudgeAccess, stack: ExitStack
+    ) -> Sessions:
+        """Connect to every service once, and begin a session for each scope."""
+        judges = [part.judge for part in parts]
+        places = share_places(judges)
+        by_door: dict[object, Judge] = {judge.door: judge for judge in reversed(judges)}
+        services = {door: stack.enter_context(access.service(by_door[door])) for door in places}
+        sessions: dict[JudgingScope, JudgingSession] = {}
+        for part in parts:
+            scope, door, rest = part.scope, part.judge.door, todo[part.scope]
+            bar = JudgingBar(f"{scope.title} is judged", total=rest.total, log=self.log)
+            sessions[scope] = JudgingSession(
                 scope=scope,
-                ledger=ledger,
-                service=services[asked.door],
+                ledger=self.ledger,
+                service=services[door],
                 progress=stack.enter_context(bar),
-                waiting=asked.waiting.model_copy(update={"deadline_seconds": deadline}),
-                grace_seconds=asked.grace_seconds,
-                prewarms=scope.is_of_verdicts and plan.config.mode(scope.mode).prewarm,
-                may_pay_again=options.pay_again,
-                failed_since=failed_since,
-                reply_format=reply_format,
-                max_batch_requests=asked.row.max_batch_requests,
-                max_batch_bytes=asked.row.max_batch_bytes,
-                max_in_flight=asked.max_in_flight,
-                places=places[asked.door],
-                tally=Tally(total=left[scope].total, answered=left[scope].answered),
+                terms=self._terms(scope, part.judge),
+                places=places[door],
+                tally=Tally(total=rest.total, answered=rest.answered),
             )
+        return sessions
 
-        def collect(scope: JudgingScope, sleep: Sleep) -> None:
-            sessions[scope].clock = Clock(sleep=sleep)
-            try:
-                collect_ended(sessions[scope])
-            except JudgeError:
-                if not goes_on:
-                    raise
+    def _terms(self, scope: JudgingScope, judge: Judge) -> SettlementTerms:
+        deadline = self.options.wait_seconds
+        if deadline is None:
+            deadline = judge.waiting.slot_seconds
+        return SettlementTerms(
+            waiting=judge.waiting.model_copy(update={"deadline_seconds": deadline}),
+            grace_seconds=judge.grace_seconds,
+            prewarms=scope.is_of_verdicts and self.plan.config.mode(scope.mode).prewarm,
+            may_pay_again=self.options.pay_again,
+            failed_since=self.failed_since,
+            reply_format=self.plan.config.judging.reply_format,
+            max_batch_requests=judge.row.max_batch_requests,
+            max_batch_bytes=judge.row.max_batch_bytes,
+            max_in_flight=judge.max_in_flight,
+        )
 
-        sessions = {each.scope: begin(each) for each in work}
-        failed: dict[JudgingScope, JudgeError] = {}
-        if not options.rejudge:
-            # Collecting what was paid needs no budget, and shows what it cost.
-            begun = [each for each in work if left[each.scope].open_batches]
-            at_work = ledger.leased_scopes()
-            ours = [each.scope for each in begun if each.scope not in at_work]
-            run_together([Piece(each.title, partial(collect, each)) for each in ours], log=told)
-            left |= {
-                each.scope: look(each).without(keys_under_way(ledger, each.scope)) for each in begun
-            }
-            if not allows_unbudgeted:
-                asks = [scope for scope, own in left.items() if own.unanswered or own.asked_again]
-                _refuse_unbudgeted((each for each in work if each.scope in asks), plan)
-        terms = judging_terms(plan, since=options.began_at or datetime.now(UTC), judges=judges)
-        if not options.rejudge:
-            terms = replace(terms, is_tight=_is_tight(work, left, terms, ledger))
-            _refuse_to_repay(work, left, services, plan, ledger, options, told)
-        left.clear()  # each settlement looks for itself, and keys are held for hours otherwise
+    def collect(self, parts: Sequence[JudgeWork], todo: Todo, sessions: Sessions) -> None:
+        """Read what has ended, which needs no budget and shows what it cost; look again."""
+        begun = [part for part in parts if todo[part.scope].open_batches]
+        at_work = self.ledger.leased_scopes()
+        idle = [sessions[part.scope] for part in begun if part.scope not in at_work]
+        self._together([(session, collect_ended) for session in idle])
+        for part in begun:
+            under_way = keys_under_way(self.ledger, part.scope)
+            todo[part.scope] = self.find(part).without(under_way)
 
-        def settle(each: JudgeWork, sleep: Sleep) -> Tally:
-            session = sessions[each.scope]
-            session.terms, session.approve = terms, build_approval(terms, ledger=ledger)
-            session.clock = Clock(sleep=sleep)
-            settle_all = rejudge_requests if options.rejudge else settle_requests
-            try:
-                return settle_all(session, each.requests)
-            except JudgeError as error:
-                if not goes_on:
-                    raise
-                failed[each.scope] = error
-                note = f"{error}; the other judges go on, and a later run asks again"
-                session.progress.note(note)
-                return session.tally
+    def budget(self, parts: Sequence[JudgeWork]) -> BudgetTerms:
+        """Return the terms of the budget that all share."""
+        since = self.options.began_at or datetime.now(UTC)
+        return judging_terms(self.plan, since=since, judges=[part.judge for part in parts])
 
-        pieces = [Piece(each.scope.title, partial(settle, each)) for each in work]
-        done = run_together(pieces, log=told)
-        if len(failed) == len(tallies):
-            raise next(iter(failed.values()))
-    return tallies | {each.scope: tally for each, tally in zip(work, done, strict=True)}
+    def afford(self, parts: Sequence[JudgeWork], todo: Todo, sessions: Sessions) -> BudgetTerms:
+        """Return the terms of the budget if it holds everything, and nothing is paid for twice."""
+        terms = self.budget(parts)
+        terms = replace(terms, is_tight=_is_tight(parts, todo, terms, self.ledger))
+        by_door: dict[object, list[JudgeWork]] = {}
+        for part in parts:
+            by_door.setdefault(part.judge.door, []).append(part)
+        for at_door in by_door.values():
+            rests = [todo[part.scope] for part in at_door]
+            keys = {key for rest in rests for key in (*rest.unanswered, *rest.unreadable)}
+            if keys:
+                is_free = all(is_free_model(part.judge.model) for part in at_door)
+                refuse_to_repay(
+                    keys,
+                    ledger=self.ledger,
+                    service=sessions[at_door[0].scope].service,
+                    note=self.log,
+                    command=f"tournament ledger recover --config {self.plan.config_path}",
+                    may_pay_again=self.options.pay_again or is_free,
+                )
+        return terms
+
+    def settle(
+        self, parts: Sequence[JudgeWork], sessions: Sessions, budget: BudgetTerms
+    ) -> list[JudgeError]:
+        """Get everything answered; return why services failed where the others went on."""
+        settle = rejudge_requests if self.options.rejudge else settle_requests
+        steps: list[_SessionStep] = []
+        for part in parts:
+            session = sessions[part.scope]
+            terms = replace(session.terms, budget=budget)
+            session = replace(
+                session, terms=terms, approve=build_approval(budget, ledger=self.ledger)
+            )
+            steps.append((session, partial(settle, requests=part.requests)))
+        return self._together(steps, note="the other judges go on, and a later run asks again")
+
+    def _together(self, steps: Sequence[_SessionStep], *, note: str = "") -> list[JudgeError]:
+        pieces = [
+            Piece(session.scope.title, partial(self._try, session, step, note))
+            for session, step in steps
+        ]
+        return [error for error in run_together(pieces, log=self.log) if error is not None]
+
+    def _try(
+        self,
+        session: JudgingSession,
+        step: Callable[[JudgingSession], object],
+        note: str,
+        sleep: Sleep,
+    ) -> JudgeError | None:
+        try:
+            step(replace(session, clock=Clock(sleep=sleep)))
+        except JudgeError as error:
+            if not self.goes_on:
+                raise
+            if note:
+                session.progress.note(f"{error}; {note}")
+            return error
+        return None
 
 
 def keys_under_way(ledger: "Ledger", scope: JudgingScope) -> set[str]:
@@ -502,77 +573,46 @@ def share_places(
     At each door there are as many places as one of its judges allows, and at all doors together as
     many as one of all: so many direct replies, at the most, are lost with the process.
     """
-    everywhere = threading.Semaphore(max(each.max_in_flight for each in judges))
+    everywhere = threading.Semaphore(max(judge.max_in_flight for judge in judges))
     at_door: dict[object, threading.Semaphore] = {}
-    for one in judges:
-        behind = [other.max_in_flight for other in judges if other.door == one.door]
-        at_door.setdefault(one.door, threading.Semaphore(max(behind)))
-    return {door: partial(_hold, own, everywhere) for door, own in at_door.items()}
+    for judge in judges:
+        limits = [other.max_in_flight for other in judges if other.door == judge.door]
+        at_door.setdefault(judge.door, threading.Semaphore(max(limits)))
+    return {door: partial(_hold, places, everywhere) for door, places in at_door.items()}
 
 
 @contextmanager
 def _hold(*semaphores: threading.Semaphore) -> Iterator[None]:
     with ExitStack() as held:
-        for each in semaphores:
-            held.enter_context(each)
+        for semaphore in semaphores:
+            held.enter_context(semaphore)
         yield
 
 
 def _refuse_unbudgeted(work: Iterable[JudgeWork], plan: TournamentPlan) -> None:
     # Judge checks and repeated requests are small, and approved by whoever begins them.
-    for scope in (each.scope for each in work if each.scope.is_of_verdicts):
+    for scope in (part.scope for part in work if part.scope.is_of_verdicts):
         problem = missing_budget_problem(plan, scope.mode, is_allowed=False)
         if problem is not None:
             raise BudgetError(problem)
 
 
-def _is_tight(
-    work: Sequence[JudgeWork],
-    left: Mapping[JudgingScope, WorkLeft],
-    terms: BudgetTerms,
-    ledger: "Ledger",
-) -> bool:
+def _is_tight(parts: Sequence[JudgeWork], todo: Todo, terms: BudgetTerms, ledger: "Ledger") -> bool:
     """Whether the budget does not hold all scopes together if each reply takes `max_tokens`."""
     budget = ledger.draw_up_budget(terms)
     if budget is None:
         return False
-    asked: list[tuple[Selection, Channel]] = []
-    for each in work:
-        positions = KeyPositions(each.requests)
-        unanswered = [positions[key] for key in left[each.scope].unanswered]
-        asked.append((Selection(each.requests, unanswered), each.judge.row.channel))
+    plans: list[tuple[Selection, Channel]] = []
+    for part in parts:
+        positions = KeyPositions(part.requests)
+        unanswered = [positions[key] for key in todo[part.scope].unanswered]
+        plans.append((Selection(part.requests, unanswered), part.judge.row.channel))
     # Where something is still under way, each scope is checked when its own has been collected.
-    if len(work) > 1 and not any(left[each.scope].open_batches for each in work):
-        check_affordable(asked, terms=terms, ledger=ledger, since=datetime.now(UTC))
+    if len(parts) > 1 and not any(todo[part.scope].open_batches for part in parts):
+        check_affordable(plans, terms=terms, ledger=ledger, since=datetime.now(UTC))
     most = (
-        most_usd(each, terms.prices, channel) or 0.0 for part, channel in asked for each in part
+        most_usd(request, terms.prices, channel) or 0.0
+        for requests, channel in plans
+        for request in requests
     )
-    return budget.affordable(most) < sum(len(part) for part, _ in asked)
-
-
-def _refuse_to_repay(
-    work: Sequence[JudgeWork],
-    left: Mapping[JudgingScope, WorkLeft],
-    services: Mapping[object, AsksDirectly],
-    plan: TournamentPlan,
-    ledger: "Ledger",
-    options: AskingOptions,
-    log: Callable[[str], None],
-) -> None:
-    for door, service in services.items():
-        of_service = [each for each in work if each.judge.door == door]
-        unanswered = {
-            key
-            for found in (left[each.scope] for each in of_service)
-            for key in (*found.unanswered, *found.unreadable)
-        }
-        if unanswered:
-            is_free = all(is_free_model(each.judge.model) for each in of_service)
-            refuse_to_repay(
-                unanswered,
-                ledger=ledger,
-                service=service,
-                note=log,
-                command=f"tournament ledger recover --config {plan.config_path}",
-                may_pay_again=options.pay_again or is_free,
-            )
+    return budget.affordable(most) < sum(len(requests) for requests, _ in plans)

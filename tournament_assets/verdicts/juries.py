@@ -57,16 +57,16 @@ class _Presentations:
 
     def add(self, row: VerdictRow, a: int, b: int, judge: int) -> None:
         """Add one judge's verdicts on a pair; identical responses are a tie in both orders."""
-        shown = ((a, b, row.verdict_ab), (b, a, row.verdict_ba))
+        orders = ((a, b, row.verdict_ab), (b, a, row.verdict_ba))
         is_same = row.outcome == Outcome.SAME_TEXT
-        for first, second, said in shown:
+        for first, second, verdict in orders:
             if row.outcome == Outcome.UNJUDGED:
                 continue
             self.first.append(first)
             self.second.append(second)
             self.prompt.append(row.prompt_id)
             self.judge.append(judge)
-            self.share.append(0.5 if is_same else _SHARES[said])
+            self.share.append(0.5 if is_same else _SHARES[verdict])
             self.slot.append(0.0 if is_same else 1.0)
 
     def as_matches(
@@ -187,21 +187,21 @@ def judge_weights(fit: JudgeAwareFit, *, confidence: float) -> dict[str, float]:
     # Imported here, so that loading the definitions does not pay for it.
     from scipy.special import chdtri
 
-    known = {
-        each.judge: (found.value, found.low, found.high, each.n_verdicts / 2)
-        for each in fit.judges
-        if (found := each.discrimination) is not None and found.low is not None
+    fits = {
+        judge.judge: (fitted.value, fitted.low, fitted.high, judge.n_verdicts / 2)
+        for judge in fit.judges
+        if (fitted := judge.discrimination) is not None and fitted.low is not None
     }
-    weights = dict.fromkeys((each.judge for each in fit.judges), 1.0)
-    if len(known) < 2:
+    weights = dict.fromkeys((judge.judge for judge in fit.judges), 1.0)
+    if len(fits) < 2:
         return weights
-    value, low, high, n_pairs = np.array([*known.values()], dtype=np.float64).T
+    value, low, high, n_pairs = np.array([*fits.values()], dtype=np.float64).T
     variances = ((high - low) / 2 / NormalDist().inv_cdf(0.5 + confidence / 2)) ** 2
     least = value.size * value.var() / chdtri(value.size - 1, 1 - confidence)
     between = max(0.0, float(least - variances.mean()))
-    kept = between / (between + variances) * n_pairs / (n_pairs + _PRIOR_PAIRS)
-    own = 1 + kept * (value.clip(0, len(fit.judges)) - 1)
-    return weights | dict(zip(known, own.tolist(), strict=True))
+    reliability = between / (between + variances) * n_pairs / (n_pairs + _PRIOR_PAIRS)
+    shrunk = 1 + reliability * (value.clip(0, len(fit.judges)) - 1)
+    return weights | dict(zip(fits, shrunk.tolist(), strict=True))
 
 
 def _judge_rows(
@@ -210,19 +210,19 @@ def _judge_rows(
     n_silent: Mapping[str, int],
     dimension: str,
 ) -> Iterator[MeasureRow]:
-    for each in fit.judges:
-        known = partial(MeasureRow.of, dimension=dimension, subject=each.judge)
-        weight = Estimate(weights[each.judge], n=each.n_verdicts)
-        yield known(weight, measure=WEIGHT, unit="ratio")
-        yield known(Estimate.of_count(n_silent[each.judge]), measure=SILENT, unit="count")
-        for measure, unit, found, spell in (
-            (DISCRIMINATION, "ratio", each.discrimination, float),
-            (SLOT, "odds", each.slot_logits, math.exp),
+    for judge in fit.judges:
+        write = partial(MeasureRow.of, dimension=dimension, subject=judge.judge)
+        weight = Estimate(weights[judge.judge], n=judge.n_verdicts)
+        yield write(weight, measure=WEIGHT, unit="ratio")
+        yield write(Estimate.of_count(n_silent[judge.judge]), measure=SILENT, unit="count")
+        for measure, unit, fitted, spell in (
+            (DISCRIMINATION, "ratio", judge.discrimination, float),
+            (SLOT, "odds", judge.slot_logits, math.exp),
         ):
-            ends = (None, None, None) if found is None else (found.value, found.low, found.high)
+            ends = (None, None, None) if fitted is None else (fitted.value, fitted.low, fitted.high)
             value, low, high = (None if end is None else spell(end) for end in ends)
-            estimate = Estimate(value, low, high, each.n_verdicts, each.note)
-            yield known(estimate, measure=measure, unit=unit)
+            estimate = Estimate(value, low, high, judge.n_verdicts, judge.note)
+            yield write(estimate, measure=measure, unit=unit)
 
 
 def agreement_rows(
@@ -246,15 +246,15 @@ def agreement_rows(
     ]
     write = partial(MeasureRow.of, dimension=dimension)
     for first, second in combinations(judges, 2):
-        asked = [each for each in readings if {first, second} <= each.labels.keys()]
+        shared = [each for each in readings if {first, second} <= each.labels.keys()]
         labels = (
-            LabelPair(each.prompt_id, each.labels[first], each.labels[second]) for each in asked
+            LabelPair(each.prompt_id, each.labels[first], each.labels[second]) for each in shared
         )
-        found = measure_agreement(labels, resampling)
+        agreement = measure_agreement(labels, resampling)
         of_two = partial(write, subject=first, other=second)
-        yield of_two(found.share, measure=AGREEMENT, unit="share")
-        yield of_two(found.kappa, measure=KAPPA, unit="kappa")
-        yield of_two(Estimate.of_count(found.n_left_out), measure=SILENT, unit="count")
+        yield of_two(agreement.share, measure=AGREEMENT, unit="share")
+        yield of_two(agreement.kappa, measure=KAPPA, unit="kappa")
+        yield of_two(Estimate.of_count(agreement.n_left_out), measure=SILENT, unit="count")
     panel = measure_panel(readings, order=_ORDER, resampling=resampling)
     yield write(panel.unanimous, measure=UNANIMOUS, unit="share")
     yield write(panel.fleiss_kappa, measure=FLEISS, unit="kappa")

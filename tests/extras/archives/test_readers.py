@@ -70,7 +70,7 @@ def test_a_reader_that_only_reads_has_nothing_judged_again(exam: SmallArchive) -
     [
         ("exm", "expected one of clawbench, bare, exam, none"),
         ("none", "cannot be made"),
-        ("bare", "is no reader"),
+        ("bare", "is not a reader"),
     ],
 )
 def test_a_reader_that_cannot_be_used_is_said(name: str, said: str) -> None:

@@ -110,7 +110,7 @@ def test_the_score_is_made_anew_and_what_stood_there_is_kept(tmp_path: Path) -> 
     with FaultyServer() as server:
         result = rejudge(archive, server)
         assert server.log.messages == 2
-    assert (result.n_replies, len(result.written), result.left) == (2, 2, ())
+    assert (result.n_replies, len(result.written), result.unscored) == (2, 2, ())
     after = archive.document(*JUDGED)
     assert after["judge_result_before"] == before["judge_result"]
     assert after["run_score_before"] == before["run_score"] == pytest.approx(0.77)
@@ -137,7 +137,7 @@ def test_a_second_call_asks_nothing_and_writes_nothing(tmp_path: Path) -> None:
         written = files(archive)
         result = rejudge(archive, server)
         assert server.log.messages == 2
-    assert (result.n_replies, result.written, result.left) == (0, (), ())
+    assert (result.n_replies, result.written, result.unscored) == (0, (), ())
     assert files(archive) == written
 
 
@@ -172,7 +172,7 @@ def test_every_other_byte_of_a_file_stays(tmp_path: Path, layout: str) -> None:
     before = LAYOUTS[layout].encode()
     archive.run_path(*JUDGED).write_bytes(before)
     with FaultyServer() as server:
-        assert rejudge(archive, server, limit=1).left == ()
+        assert rejudge(archive, server, limit=1).unscored == ()
     after = archive.run_path(*JUDGED).read_bytes()
     was, now = (json.loads(content.decode("utf-8-sig")) for content in (before, after))
     assert (now["judge_result_before"], now["run_score_before"]) == (
@@ -397,7 +397,7 @@ def test_a_kill_between_the_ledger_and_the_files_pays_nothing_twice(tmp_path: Pa
         assert server.log.messages == 2
         assert files(archive) == before
     result = rejudge(archive)  # nobody listens any more, and nobody needs to
-    assert (result.n_replies, len(result.written), result.left) == (0, 2, ())
+    assert (result.n_replies, len(result.written), result.unscored) == (0, 2, ())
 
 
 def test_a_dead_judge_leaves_every_file_as_it_is(tmp_path: Path) -> None:
@@ -413,12 +413,12 @@ def test_a_refused_key_writes_what_came_before_it(tmp_path: Path) -> None:
     archive = broken_archive(tmp_path)
     with FaultyServer(faults=["message_401:1"]) as server:
         result = rejudge(archive, server)
-        assert (len(result.written), len(result.left), result.n_replies) == (1, 1, 1)
+        assert (len(result.written), len(result.unscored), result.n_replies) == (1, 1, 1)
         assert result.refusal
         assert KEY not in result.refusal
         again = rejudge(archive, server)
     assert len(result.written) + len(again.written) == 2
-    assert again.left == ()
+    assert again.unscored == ()
 
 
 @pytest.mark.parametrize(
@@ -430,7 +430,7 @@ def test_a_reply_without_a_score_is_asked_for_once_more(tmp_path: Path, fault: s
     with FaultyServer(faults=[f"{fault}:1"]) as server:
         result = rejudge(archive, server)
         assert server.log.messages == 3
-    assert (len(result.written), result.left) == (2, ())
+    assert (len(result.written), result.unscored) == (2, ())
     assert archive.document(*JUDGED)["judge_result"]["score"] == WORDS
 
 
@@ -454,7 +454,7 @@ def test_what_never_becomes_a_score_leaves_the_file_and_is_said(tmp_path: Path) 
     with FaultyServer(faults=["direct_text_empty:2"]) as server:
         result = rejudge(archive, server, limit=1)
     assert result.written == ()
-    (problem,) = result.left
+    (problem,) = result.unscored
     assert problem.startswith("vendor_bob/t1-add/run1.json: ")
     assert archive.document(*JUDGED) == before
 
@@ -465,7 +465,7 @@ def test_what_the_service_refuses_as_it_stands_is_not_asked_twice(tmp_path: Path
         result = rejudge(archive, server, limit=1)
         assert server.log.messages == 0
     assert result.written == ()
-    assert "'invalid_request_error'" in result.left[0]
+    assert "'invalid_request_error'" in result.unscored[0]
 
 
 def test_a_lost_answer_is_asked_for_again(tmp_path: Path) -> None:
@@ -505,7 +505,7 @@ def test_a_file_that_changed_meanwhile_is_left_alone(tmp_path: Path) -> None:
     with FaultyServer() as server:
         result = ask_again(archive, failed, server)
     assert result.written == ()
-    assert len(result.left) == 1
+    assert len(result.unscored) == 1
     assert (changed.read_bytes(), judged_elsewhere.read_bytes()) == before
 
 

@@ -145,14 +145,6 @@ def test_a_contradictory_or_incomplete_row_is_refused(
     assert len(caught.value.problems) == 1
 
 
-def test_twenty_problems_are_listed_and_the_others_counted() -> None:
-    rows = at_lines(*(medqa_row(question=None) for _ in range(25)))
-    with pytest.raises(InputError) as caught:
-        parse_medqa(rows)
-    assert len(caught.value.problems) == 21
-    assert re.findall(r"\d+", caught.value.problems[-1]) == ["5"]
-
-
 MEDMCQA: dict[str, Any] = {
     "question": "Which crystals cause gout?",
     "opa": "Uric acid",

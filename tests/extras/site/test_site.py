@@ -13,9 +13,8 @@ from tests.reports.builders import leader_row
 from tests.test_python_api import test_what_is_not_used_is_not_imported as check_imports
 from tournament_assets.cli import main
 from tournament_assets.extras.site.site import MOST_RUNS, read_runs, site_pages, write_site
+from tournament_assets.reports.leaderboard import leaderboard_csv
 from tournament_assets.reports.sections import Doubt
-from tournament_assets.storage.tables import encode_parquet, make_table
-from tournament_assets.tournament.asset_rows import LeaderboardRow
 from tournament_assets.tournament.errors import InputError
 from tournament_assets.tournament.estimates import Rating
 
@@ -54,15 +53,12 @@ def write_run(
         leader_row(loser, 1400.0, interval=(1380, 1420), dimension="facts", rank=2, group="a"),
         leader_row("idle", None, dimension="facts", rank=3, n=0, note="no match"),
     ]
-    (folder / "manifest.json").write_text(json.dumps(manifest))
-    (folder / "leaderboard.parquet").write_bytes(
-        encode_parquet(LeaderboardRow, make_table(LeaderboardRow, rows))
-    )
+    (folder / "leaderboard.csv").write_bytes(leaderboard_csv({"facts": rows}))
     for name in ("report.html", "report_battles_facts.html", "report.md"):
         (folder / name).write_text(f"{name} of day {day}")
     doubt = Doubt(f"a stand-in judged {EVIL}", "It is a stand-in.", is_red=True, section="method")
     screen = {"title": f"vision, {mode}", "question": question, "doubts": [asdict(doubt)]}
-    (folder / "report.json").write_text(json.dumps(screen))
+    (folder / "manifest.json").write_text(json.dumps({**manifest, "first_screen": screen}))
     return folder
 
 
@@ -177,7 +173,7 @@ def test_a_folder_of_somebody_else_is_never_replaced(runs: Path, tmp_path: Path)
 def test_what_is_no_run_is_named_and_left_out(runs: Path) -> None:
     broken = runs / "pilot_20261109T060000Z"
     write_run(runs, 9)
-    (broken / "leaderboard.parquet").unlink()
+    (broken / "leaderboard.csv").unlink()
     escaping = write_run(runs, 8)
     text = (escaping / "manifest.json").read_text()
     (escaping / "manifest.json").write_text(text.replace('"vision"', '"../vision"'))

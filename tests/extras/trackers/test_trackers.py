@@ -11,7 +11,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from tests.run_comparison.test_run_reading import UNRATED, VERDICT, write_run
+from tests.reports.builders import leader_row
+from tests.run_comparison.test_run_reading import VERDICT, write_run
 from tournament_assets.cli import main
 from tournament_assets.loopback.running import ThreadedServer
 
@@ -26,7 +27,10 @@ MANIFEST = {
     "started_at": "2026-11-22T22:44:16+00:00",
     "finished_at": "2026-11-22T22:45:39+00:00",
 }
-RATED = {**UNRATED, "rank": 1, "rating": 1400.0, "low": 1380.5, "high": 1420.5}
+BOARD = [
+    leader_row("ada", 1400.0, interval=(1380.5, 1420.5), dimension="facts"),
+    leader_row("bob", None, dimension="facts", rank=None),
+]
 OUTCOMES = ("a_wins", "b_wins", "tie", "inconsistent", "unjudged")
 
 
@@ -35,7 +39,7 @@ def run(tmp_path: Path) -> Path:
     return write_run(
         tmp_path / "pilot_1",
         manifest=MANIFEST,
-        leaderboard=[{**RATED, "entrant_id": "ada"}, {**UNRATED, "entrant_id": "bob"}],
+        leaderboard=BOARD,
         verdicts=[
             {**VERDICT, "prompt_id": f"p{number}", "outcome": outcome}
             for number, outcome in enumerate(OUTCOMES)
@@ -72,7 +76,7 @@ def test_an_mlflow_file_store_holds_the_run_once_however_often_it_is_told(
     assert found.data.params["judge_model"] == "claude-test"
     assert found.data.tags["trust.facts"] == "red: position_bias; amber: length"
     files = {each.path for each in client.list_artifacts(found.info.run_id)}
-    assert files == {"manifest.json", "leaderboard.parquet"}
+    assert files == {"manifest.json", "leaderboard.csv"}
 
 
 def test_what_mlflow_refuses_is_said_in_its_words(

@@ -4,6 +4,7 @@ import sqlite3
 import time
 from collections import Counter
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -50,9 +51,8 @@ class Run:
             ledger=self.ledger,
             service=self.service,
             progress=self.progress,
-            may_pay_again=may_pay_again,
             clock=Clock(sleep=self._sleep),
-            **quick(**policy),
+            terms=replace(quick(**policy), may_pay_again=may_pay_again),
         )
         return settle_requests(session, REQUESTS)
 

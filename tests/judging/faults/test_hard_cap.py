@@ -107,8 +107,10 @@ class Payer:
                 ledger=ledger,
                 service=service,
                 progress=Progress(),
-                terms=replace(terms(limit_usd, self.prices), is_tight=is_tight),
-                **quick(**policy),
+                terms=replace(
+                    quick(**policy),
+                    budget=replace(terms(limit_usd, self.prices), is_tight=is_tight),
+                ),
             )
             return settle_requests(session, requests)
 
@@ -123,8 +125,7 @@ class Payer:
                 ledger=ledger,
                 service=service,
                 progress=Progress(),
-                terms=terms(limit_usd),
-                **quick(),
+                terms=replace(quick(), budget=terms(limit_usd)),
             )
             with hold_lease(session):
                 ask_directly(session, requests, attempt=1)

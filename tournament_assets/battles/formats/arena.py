@@ -100,11 +100,7 @@ class ArenaFormat:
         return BattleFile(self.name, table, left_out, settings)
 
     def write(self, path: Path, table: pa.Table, settings: RatingSettings | None) -> dict[str, int]:
-        """Write a new file, Parquet or JSON lines by its name, and count the values that it lacks.
-
-        Raises:
-            InputError: If the file is there already, or the format cannot hold such battles.
-        """
+        """Write a new file, Parquet or JSON lines by its name; count the values that it lacks."""
         if self.judges_ties_by_preference:
             table = _with_preferences_of_ties(table)
         lost = count_losses(table, holds=self.written, title=self.title)

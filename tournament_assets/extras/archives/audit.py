@@ -87,8 +87,8 @@ def archive_audit_sections(audit: ArchiveAudit) -> list[ReportSection]:
 def _file_sections(audit: ArchiveAudit) -> Iterator[ReportSection]:
     contents = audit.contents
     if contents.broken:
-        left = len(contents.broken) - LISTED
-        more = (f"{left} more; --json lists all.",) if left > 0 else ()
+        n_more = len(contents.broken) - LISTED
+        more = (f"{n_more} more; --json lists all.",) if n_more > 0 else ()
         broken = Table(tables.BROKEN, contents.broken[:LISTED]).shown("path", "reason", n_labels=2)
         yield ReportSection("Files that cannot be used", more, (("", broken),))
     if contents.log_files:
@@ -149,12 +149,12 @@ def _task_section(audit: ArchiveAudit) -> ReportSection:
         f"{format_plural(len(findings), 'finding')} on {len(audit.tasks)} tasks, worst first."
         + (f" The first {LISTED} are shown; --json lists all." if len(findings) > LISTED else ""),
     ]
-    shown = []
+    parts = []
     if findings:
         reader = audit.contents.config.harness
         tier = Fact("tier", "tier", lambda each: reader.tier(each.task), str)
         table = Table(tables.FINDINGS, findings[:LISTED])
-        shown.append(("", table.shown("task", tier, "sentence", n_labels=3)))
+        parts.append(("", table.shown("task", tier, "sentence", n_labels=3)))
     if signals:
         above = sum(signal.is_above_chance for signal in signals)
         sentences += [
@@ -163,8 +163,8 @@ def _task_section(audit: ArchiveAudit) -> ReportSection:
             "between models by what differs between runs of one model; where models do not differ, "
             "1 task in 20 is above the chance level.",
         ]
-        shown.append(("Spread", tables.shown_spreads(audit.tasks)))
-    return ReportSection("Tasks across models", tuple(sentences), tuple(shown))
+        parts.append(("Spread", tables.shown_spreads(audit.tasks)))
+    return ReportSection("Tasks across models", tuple(sentences), tuple(parts))
 
 
 def audit_tables(audit: ArchiveAudit) -> dict[str, Table]:

@@ -67,8 +67,8 @@ class ClawBench(RewritingReader):
 
     def tier(self, task: str) -> str:
         """Return the tier in a task's name: `tier 1` for `t1-sort-mail`."""
-        found = re.match(r"t(\d)-", task)
-        return "other" if found is None else f"tier {found[1]}"
+        match = re.match(r"t(\d)-", task)
+        return "other" if match is None else f"tier {match[1]}"
 
     def read(self, document: Mapping[str, Any]) -> ScoredRun:
         """Read a run from the content of its file.
@@ -110,7 +110,7 @@ class ClawBench(RewritingReader):
         before = document["judge_result"]
         recorded = number_of(before.get("passing_threshold"))
         threshold = new.threshold if recorded is None else recorded
-        told = {
+        fields = {
             "score": new.score,
             "reason": new.reason,
             "error": None,
@@ -118,9 +118,9 @@ class ClawBench(RewritingReader):
             "token_usage": new.usage,
             "passed": None if threshold is None else new.score >= threshold,
         }
-        stale = _OF_THE_CALL | {each for each in ("token_usage", "passed") if told[each] is None}
+        stale = _OF_THE_CALL | {key for key in ("token_usage", "passed") if fields[key] is None}
         after = {
-            **{name: told.get(name, old) for name, old in before.items() if name not in stale},
+            **{name: fields.get(name, old) for name, old in before.items() if name not in stale},
             "score": new.score,
             "reason": new.reason,
             "rejudged_at": new.received_at,
@@ -139,19 +139,19 @@ def _says_something(message: Any) -> bool:
 
 
 def _judge(document: Mapping[str, Any]) -> JudgeOutcome:
-    found = document.get("judge_result") or {}
-    if not isinstance(found, Mapping):
-        raise BrokenRunError(f"judge_result is {found!r:.80}; expected an object")
-    if not found.get("enabled"):
+    result = document.get("judge_result") or {}
+    if not isinstance(result, Mapping):
+        raise BrokenRunError(f"judge_result is {result!r:.80}; expected an object")
+    if not result.get("enabled"):
         return JudgeOutcome()
     score = score_at(document, "judge_result.score")
-    reason = text_of(found.get("reason"))
+    reason = text_of(result.get("reason"))
     lowered = " ".join(reason.lower().split())
-    is_rejudged = not is_blank(found.get("rejudged_at"))
+    is_rejudged = not is_blank(result.get("rejudged_at"))
     # Beside another score, such words are the judge's own, of a run that met such an error.
     seems_failed = score == 0 and (not lowered or any(phrase in lowered for phrase in _PHRASES))
-    error = text_of(found.get("error") or None)
+    error = text_of(result.get("error") or None)
     if score is None or error or (seems_failed and not is_rejudged):
         return JudgeOutcome(JudgeState.FAILED, reason=reason or error, recorded=score)
     state = JudgeState.REJUDGED if is_rejudged else JudgeState.SCORED
-    return JudgeOutcome(state, score, reason, text_of(found.get("rejudged_by")) or None, score)
+    return JudgeOutcome(state, score, reason, text_of(result.get("rejudged_by")) or None, score)

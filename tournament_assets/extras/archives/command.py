@@ -132,11 +132,11 @@ def archive_rejudge_command(archive: Path, dry_run: bool, limit: int | None) -> 
             log=lambda message: click.echo(message, err=True),
         )
     print_document(Document("", [result_section(result)]), console)
-    if result.left:
+    if result.unscored:
         why = f": {result.refusal}" if result.refusal else ""
         raise JudgeError(
-            f"{len(result.left)} of {len(chosen)} runs have no score yet{why}; what was paid for "
-            "is in the ledger; run again to ask again"
+            f"{len(result.unscored)} of {len(chosen)} runs have no score yet{why}; what was "
+            "paid for is in the ledger; run again to ask again"
         )
 
 

@@ -283,10 +283,6 @@ class ArchiveFile:
 
 
 def load_archive_config(path: Path) -> ArchiveFile:
-    """Read and validate the description of an archive.
-
-    Raises:
-        InputError: With every problem of the file, each with its line.
-    """
+    """Read and validate the description of an archive."""
     document = read_yaml(path, what="the description of the archive")
     return ArchiveFile(document.validate(ArchiveConfig, what="the description"), path)

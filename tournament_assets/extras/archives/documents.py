@@ -16,7 +16,6 @@ from typing import Any
 
 from tournament_assets.project.samples import value_at
 
-_SHOWN = 80
 _TOLERANCE = 1e-4
 """How far a score may exceed the ceiling, because harnesses round."""
 _BLANK = re.compile(r"[ \t\n\r]*")
@@ -96,7 +95,7 @@ def score_at(document: Mapping[str, Any], key: str) -> float | None:
     value = value_at(document, key)
     score = number_of(value)
     if value is not None and (score is None or not 0 <= score <= 1 + _TOLERANCE):
-        raise BrokenRunError(f"{key} is {value!r:.{_SHOWN}}; expected a number from 0 to 1")
+        raise BrokenRunError(f"{key} is {value!r:.80}; expected a number from 0 to 1")
     return score
 
 

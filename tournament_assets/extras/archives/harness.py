@@ -107,11 +107,11 @@ class ScoredRun:
         weights = (self.without_judge if judge_score is None else self.with_judge).weights
         scores = {**self.components, JUDGE: judge_score}
         parts = [(weight, scores.get(name)) for name, weight in weights.items()]
-        known = [weight * score for weight, score in parts if score is not None]
-        if len(known) < len(parts):
+        terms = [weight * score for weight, score in parts if score is not None]
+        if len(terms) < len(parts):
             return None
         # Summed exactly, so that weights that should add up to 1 do.
-        return fsum(known) / fsum(weights.values())
+        return fsum(terms) / fsum(weights.values())
 
 
 class RunFile(NamedTuple):

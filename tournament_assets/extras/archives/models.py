@@ -243,13 +243,13 @@ def find_logged_failures(contents: ArchiveContents) -> LoggedFailures:
 
     A line that names a task but no run applies to all runs of the task.
     """
-    found: dict[tuple[str, str, str], set[str]] = {}
-    for each in contents.log_failures:
-        if each.model_id is None or each.task is None or not _is_planned(each, contents):
+    kinds_by_cell: dict[tuple[str, str, str], set[str]] = {}
+    for failure in contents.log_failures:
+        if failure.model_id is None or failure.task is None or not _is_planned(failure, contents):
             continue
-        for run in [each.run] if each.run is not None else contents.config.run_names:
-            found.setdefault((each.model_id, each.task, run), set()).add(each.kind)
-    return {cell: frozenset(kinds) for cell, kinds in found.items()}
+        for run in [failure.run] if failure.run is not None else contents.config.run_names:
+            kinds_by_cell.setdefault((failure.model_id, failure.task, run), set()).add(failure.kind)
+    return {cell: frozenset(kinds) for cell, kinds in kinds_by_cell.items()}
 
 
 def _is_planned(failure: LogFailure, contents: ArchiveContents) -> bool:

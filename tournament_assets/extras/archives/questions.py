@@ -31,6 +31,7 @@ from tournament_assets.judging.requests.verdict_parsing import Members
 from tournament_assets.judging.settlement.records import JudgingLedger, JudgingScope, StoredReply
 from tournament_assets.judging.settlement.sessions import (
     JudgingSession,
+    SettlementTerms,
     hold_lease,
 )
 from tournament_assets.judging.settlement.settlement import ask_directly
@@ -69,7 +70,7 @@ def require_rejudging(archive: ArchiveFile) -> tuple[Rejudging, str]:
             f"({type(error).__name__}); expected a text file in UTF-8 beside the description"
         ) from None
     if not instructions.strip():
-        raise InputError(f"{path}: the file is empty; expected what the judge is told to do")
+        raise InputError(f"{path}: the file is empty; expected the judge's instructions")
     return rejudging, instructions.strip() + "\n"
 
 
@@ -88,7 +89,7 @@ class Questions:
         if not isinstance(reader, RewritingReader):
             raise InputError(
                 f"{archive.path}: reader is {archive.config.reader!r}, which only reads; expected "
-                "a RewritingReader, which says how a new score stands in a run's file"
+                "a RewritingReader, which can write a new score into a run's file"
             )
         self.reader: RewritingReader = reader
         self._rejudging, self._instructions = require_rejudging(archive)
@@ -123,12 +124,12 @@ class Questions:
         if not isinstance(configured, JudgeInput):
             return configured
         value = self._value(configured, run, document)
-        found = number_of(value)
-        if found is None:
+        number = number_of(value)
+        if number is None:
             raise BrokenRunError(
                 f"{_place(configured)} holds {value!r:.80}; expected the passing threshold"
             )
-        return found
+        return number
 
     def _part(
         self, name: str, part: JudgeInput, run: ArchivedRun, document: Mapping[str, Any]
@@ -143,10 +144,10 @@ class Questions:
         return _cut(value, part.max_chars)
 
     def _value(self, source: JudgeInput, run: ArchivedRun, document: Mapping[str, Any]) -> Any:
-        found: Any = document if source.file is None else self._file(source.file, run)
+        content: Any = document if source.file is None else self._file(source.file, run)
         if source.key is None:
-            return found
-        return value_at(found, source.key) if isinstance(found, Mapping) else None
+            return content
+        return value_at(content, source.key) if isinstance(content, Mapping) else None
 
     def _file(self, pattern: str, run: ArchivedRun) -> Any:
         for place, value in (
@@ -156,10 +157,10 @@ class Questions:
             ("{folder}", self._folders[run.model_id]),
         ):
             pattern = pattern.replace(place, escape(value))
-        found = [path for path in self._archive.base.glob(pattern) if path.is_file()]
-        if len(found) != 1:
-            raise BrokenRunError(f"{len(found)} files match {pattern!r}; expected one")
-        (path,) = found
+        matches = [path for path in self._archive.base.glob(pattern) if path.is_file()]
+        if len(matches) != 1:
+            raise BrokenRunError(f"{len(matches)} files match {pattern!r}; expected one")
+        (path,) = matches
         if path not in self._beside:
             self._beside[path] = _read_beside(path)
         return self._beside[path]
@@ -227,7 +228,7 @@ def ask_judge(
         purpose="scores",
         subject=f"the archive {archive.config.archive_id}",
     )
-    terms = BudgetTerms(
+    budget = BudgetTerms(
         prices=load_newest_prices(rejudging.prices),
         limit_usd=None if SERVICES[rejudging.service].is_free else rejudging.budget_usd,
         period="run",
@@ -243,11 +244,10 @@ def ask_judge(
             ledger=ledger,
             service=service,
             progress=progress,
-            waiting=waiting,
-            approve=build_approval(terms, ledger=ledger),
-            terms=terms,
-            reply_format=None,
-            remedy=_REMEDY,
+            terms=SettlementTerms(
+                waiting=waiting, reply_format=None, remedy=_REMEDY, budget=budget
+            ),
+            approve=build_approval(budget, ledger=ledger),
         )
         with hold_lease(session):
             _settle_scores(session, requests, ceiling=archive.config.harness.ceiling)
@@ -291,10 +291,10 @@ def build_score_request(
     Args:
         parts: What the judge is shown, by name.
     """
-    shown = [(name, printable(text)) for name, text in parts.items()]
-    fence = fingerprint(shown)[:_FENCE_LENGTH]
+    texts = [(name, printable(text)) for name, text in parts.items()]
+    fence = fingerprint(texts)[:_FENCE_LENGTH]
     message = "\n\n".join(
-        f'<{name} fence="{fence}">\n{text}\n</{name} fence="{fence}">' for name, text in shown
+        f'<{name} fence="{fence}">\n{text}\n</{name} fence="{fence}">' for name, text in texts
     )
     params: MessageParams = {
         "model": judge.model,
@@ -331,10 +331,10 @@ def parse_score(reply: str, *, ceiling: float) -> tuple[float, str]:
         raise VerdictParseError(
             f"the judge's reply is not JSON and ends in {reply[-80:]!r}; {expected}"
         ) from None
-    found = dict(pairs) if isinstance(pairs, Members) else {}
-    if len(found) != len(_KEYS) or len(pairs) != len(found) or found.keys() != _KEYS:
+    members = dict(pairs) if isinstance(pairs, Members) else {}
+    if len(members) != len(_KEYS) or len(pairs) != len(members) or members.keys() != _KEYS:
         raise VerdictParseError(f"the judge's reply is {reply[:80]!r}; {expected}")
-    score, reason = found["score"], found["reason"]
+    score, reason = members["score"], members["reason"]
     if not isinstance(reason, str) or not reason.strip():
         raise VerdictParseError(f"the judge's reason is {reason!r:.80}; {expected}")
     is_number = isinstance(score, int | float) and not isinstance(score, bool)
@@ -412,15 +412,15 @@ def _settle_scores(
     for trial in range(_TRIES_AT_ONCE):
         held = held_scores(by_key, ledger=session.ledger, ceiling=ceiling)
         session.tally.total, session.tally.answered = len(by_key), len(held.scores)
-        left = [request for key, request in by_key.items() if key not in held.scores]
+        missing = [request for key, request in by_key.items() if key not in held.scores]
         if trial:
             answered = {key for key, last in held.last.items() if last.result_type == "succeeded"}
-            left = [request for request in left if request.request_key in answered]
-            session.tally.second_questions += len(left)
-        elif left:
-            session.approve(left, "direct")
-            session.check_model(left[0].params["model"])
-        _ask(session, left, held.last)
+            missing = [request for request in missing if request.request_key in answered]
+            session.tally.second_questions += len(missing)
+        elif missing:
+            session.approve(missing, "direct")
+            session.check_model(missing[0].params["model"])
+        _ask(session, missing, held.last)
 
 
 def _ask(
@@ -433,7 +433,7 @@ def _ask(
         reply = last.get(request.request_key)
         is_cut_off = reply is not None and reply.stop_reason == "max_tokens"
         attempt = 1 if reply is None else reply.attempt + 1
-        asked = with_larger_cap(request) if is_cut_off else request
-        by_attempt.setdefault(attempt, []).append(asked)
+        attempted = with_larger_cap(request) if is_cut_off else request
+        by_attempt.setdefault(attempt, []).append(attempted)
     for attempt, members in sorted(by_attempt.items()):
         ask_directly(session, members, attempt=attempt)

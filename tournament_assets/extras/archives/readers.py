@@ -22,9 +22,9 @@ def find_reader(name: str) -> Reader:
         return READERS[name]()
     others = {entry.name: entry for entry in entry_points(group=ENTRY_POINTS)}
     if name not in others:
-        known = ", ".join([*READERS, *sorted(others.keys() - READERS.keys())])
+        names = ", ".join([*READERS, *sorted(others.keys() - READERS.keys())])
         raise ValueError(
-            f"it is {name!r}; expected one of {known}, or that of a package which names it in the "
+            f"it is {name!r}; expected one of {names}, or one that a package names in the "
             f"entry points of {ENTRY_POINTS}"
         )
     entry = others[name]
@@ -37,6 +37,6 @@ def find_reader(name: str) -> Reader:
         ) from error
     if not isinstance(reader, Reader):
         raise ValueError(
-            f"it is {name!r}, and {entry.value} is no reader; expected a class that extends Reader"
+            f"it is {name!r}, and {entry.value} is not a reader; expected a subclass of Reader"
         )
     return reader

@@ -45,17 +45,17 @@ def read_archive(archive: ArchiveFile, *, exclude: frozenset[str] = frozenset())
         )
     models = tuple(model for model in config.models if model.model_id not in exclude)
     folders = {model.model_id: archive.folder / model.folder_name for model in models}
-    found = {
+    by_model = {
         model_id: list(config.harness.files(folder)) if folder.is_dir() else []
         for model_id, folder in folders.items()
     }
     log_files, log_failures = _read_logs(archive, exclude)
     tasks = _planned_tasks(
         archive,
-        seen={file.task for files in found.values() for file in files},
+        seen={file.task for files in by_model.values() for file in files},
         logged={each.task for each in log_failures if each.task and not each.names_stranger},
     )
-    planned, unplanned = _sort_files(archive, found, tasks)
+    planned, unplanned = _sort_files(archive, by_model, tasks)
     outcomes = [_read_planned(archive, model_id, file) for (model_id, *_), file in planned]
     broken = [each for each in outcomes if isinstance(each, BrokenFile)]
     return ArchiveContents(
@@ -72,12 +72,12 @@ def read_archive(archive: ArchiveFile, *, exclude: frozenset[str] = frozenset())
 
 
 def _sort_files(
-    archive: ArchiveFile, found: Mapping[str, Sequence[RunFile]], tasks: frozenset[str]
+    archive: ArchiveFile, by_model: Mapping[str, Sequence[RunFile]], tasks: frozenset[str]
 ) -> tuple[list[tuple[tuple[str, str, str], RunFile]], list[str]]:
     """Return the files of planned runs by model, task and run, and the other files' names."""
     planned: dict[tuple[str, str, str], RunFile] = {}
     unplanned: list[str] = []
-    for model_id, files in found.items():
+    for model_id, files in by_model.items():
         for file in files:
             cell = (model_id, file.task, file.run)
             is_planned = file.task in tasks and file.run in archive.config.run_names
@@ -93,18 +93,19 @@ def _read_planned(archive: ArchiveFile, model_id: str, file: RunFile) -> Archive
     try:
         return read_run(archive, model_id, file)[0]
     except UNUSABLE as error:
-        tier, shown = archive.config.harness.tier(file.task), _shown(file.path, archive.folder)
-        return BrokenFile(model_id, file.task, file.run, tier, shown, reason_of(error))
+        tier, place = archive.config.harness.tier(file.task), _shown(file.path, archive.folder)
+        return BrokenFile(model_id, file.task, file.run, tier, place, reason_of(error))
 
 
 def _check_excluded(config: ArchiveConfig, exclude: frozenset[str]) -> None:
-    known = [model.model_id for model in config.models]
-    unknown = sorted(exclude - set(known))
+    model_ids = [model.model_id for model in config.models]
+    unknown = sorted(exclude - set(model_ids))
     if unknown:
         raise InputError(
-            f"--exclude names {', '.join(map(repr, unknown))}; expected some of {', '.join(known)}"
+            f"--exclude names {', '.join(map(repr, unknown))}; expected some of "
+            f"{', '.join(model_ids)}"
         )
-    if exclude >= set(known):
+    if exclude >= set(model_ids):
         raise InputError("--exclude names every model; expected at least one to be left")
 
 
@@ -133,7 +134,7 @@ def read_run(
     document = read_document(file.path)
     config, reader = archive.config, archive.config.harness
     scored = reader.read(document)
-    said = {name: value_at(document, key) for name, key in config.conditions.items()}
+    conditions = {name: value_at(document, key) for name, key in config.conditions.items()}
     run = ArchivedRun(
         **{each.name: getattr(scored, each.name) for each in fields(ScoredRun)},
         model_id=model_id,
@@ -143,7 +144,7 @@ def read_run(
         path=file.path.relative_to(archive.folder).as_posix(),
         is_clean=scored.run_score >= reader.zero_below,
         follows_rule=_follows_rule(scored, reader),
-        conditions={name: text_of(value) or None for name, value in said.items()},
+        conditions={name: text_of(value) or None for name, value in conditions.items()},
     )
     return run, document
 
@@ -182,13 +183,13 @@ def _read_logs(archive: ArchiveFile, exclude: frozenset[str]) -> tuple[int, tupl
     failures: list[LogFailure] = []
     for path in sorted(files):
         for number, line in enumerate(_lines(path), start=1):
-            told = config.harness.log_line(line)
-            if told is None:
+            entry = config.harness.log_line(line)
+            if entry is None:
                 continue
-            owner = files[path] if told.model is None else names.get(told.model)
+            owner = files[path] if entry.model is None else names.get(entry.model)
             place = f"{_shown(path, archive.base)}:{number}"
             if owner not in exclude:
-                failures.append(LogFailure(**asdict(told), model_id=owner, place=place))
+                failures.append(LogFailure(**asdict(entry), model_id=owner, place=place))
     return len(files), tuple(failures)
 
 

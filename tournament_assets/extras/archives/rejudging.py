@@ -46,7 +46,7 @@ def _shorten(text: str) -> str:
 _FAILED = (
     fact("run", at="run.path"),
     fact("recorded", "recorded score", format_score, at="run.judge.recorded"),
-    fact("reason", "what stands in the reason's place", _shorten, at="run.judge.reason"),
+    fact("reason", "what the file holds as the reason", _shorten, at="run.judge.reason"),
     fact("now", show=lambda problem: problem or "can be judged again", at="problem"),
 )
 """One row per run whose judging failed."""
@@ -112,12 +112,12 @@ _Evidence = Mapping[str, Sequence[ArchivedRun]]
 
 
 def _find_evidence(contents: ArchiveContents) -> _Evidence:
-    found: dict[str, list[ArchivedRun]] = {}
+    by_weighting: dict[str, list[ArchivedRun]] = {}
     for run in contents.runs:
         # A run that was judged again proves nothing: its score was written by the rule.
         if run.follows_rule is not None and run.judge.state is not JudgeState.REJUDGED:
-            found.setdefault(run.weighting.name, []).append(run)
-    return found
+            by_weighting.setdefault(run.weighting.name, []).append(run)
+    return by_weighting
 
 
 def _scoring_problem(run: ArchivedRun, evidence: _Evidence, reader: Reader) -> str:
@@ -132,15 +132,15 @@ def _scoring_problem(run: ArchivedRun, evidence: _Evidence, reader: Reader) -> s
     off = [other for other in near if not other.follows_rule]
     if off:
         return (
-            f"{len(off)} of {len(near)} runs that are scored likewise do not follow the rule "
+            f"{len(off)} of {len(near)} runs scored the same way do not follow the rule "
             f"({off[0].path}, say), so the harness may have another one than its reader says"
         )
     guesses = [run.score_with(score) for score in (None, 0.0)]
     if not near and not any(is_close(guess, run.run_score, reader) for guess in guesses):
-        shown = " or ".join(f"{guess:.4g}" for guess in guesses if guess is not None)
+        expected = " or ".join(f"{guess:.4g}" for guess in guesses if guess is not None)
         return (
             f"no run shows how the harness scores such a run, and this one records "
-            f"{run.run_score:g} where the rule gives {shown} without a new score"
+            f"{run.run_score:g} where the rule gives {expected} without a new score"
         )
     return ""
 
@@ -158,18 +158,18 @@ def write_scores(
         What was written, or why a file was left unchanged.
     """
     questions = Questions(archive)
-    for each in failed:
-        paid = scores.get(each.key)
+    for failure in failed:
+        paid = scores.get(failure.key)
         if paid is None:
             continue
-        run, path = each.run, archive.folder / each.run.path
+        run, path = failure.run, archive.folder / failure.run.path
         try:
             text = read_text(path)
             current, document = read_run(archive, run.model_id, RunFile(run.task, run.run, path))
             if current.judge.state is not JudgeState.FAILED:
                 continue  # another process has already judged it again
             score = current.score_with(paid.score)
-            if current != run or questions.ask(run, document) != each.request or score is None:
+            if current != run or questions.ask(run, document) != failure.request or score is None:
                 yield f"{run.path}: {_CHANGED}"
                 continue
             rounded = round(score, questions.reader.decimals)
@@ -180,7 +180,7 @@ def write_scores(
                 continue
         except UNUSABLE as error:
             why = reason_of(error)
-            yield f"{run.path}: {why}; the file was another one when the judge was asked"
+            yield f"{run.path}: {why}; the file has changed since the judge was asked"
             continue
         write_bytes_atomically(path, content)
         yield Rewritten(run=run, judge_score=paid.score, run_score=rounded)
@@ -193,13 +193,13 @@ class RejudgeResult:
     Attributes:
         n_replies: Replies received by this call; other scores were already paid for.
         written: Runs whose file has the new score.
-        left: Runs without a new score, each with the reason.
+        unscored: Runs without a new score, each with the reason.
         refusal: Why asking stopped early; empty if it did not.
     """
 
     n_replies: int
     written: tuple[Rewritten, ...]
-    left: tuple[str, ...]
+    unscored: tuple[str, ...]
     refusal: str = ""
 
 
@@ -240,7 +240,7 @@ def rejudge_runs(
     return RejudgeResult(
         n_replies=held.n_replies - before.n_replies,
         written=written,
-        left=(*unwritten, *_unscored(failed, held, ledger.failed_keys(keys))),
+        unscored=(*unwritten, *_unscored(failed, held, ledger.failed_keys(keys))),
         refusal="" if refused is None else str(refused),
     )
 
@@ -253,10 +253,10 @@ def _unscored(
     Args:
         unanswered: Why requests got no reply, by key.
     """
-    for each in failed:
-        if each.key and each.key not in held.scores:
-            no_reply = f"the service gave no reply ({unanswered.get(each.key, 'not asked')})"
-            yield f"{each.run.path}: {held.problems.get(each.key, no_reply)}"
+    for failure in failed:
+        if failure.key and failure.key not in held.scores:
+            no_reply = f"the service gave no reply ({unanswered.get(failure.key, 'not asked')})"
+            yield f"{failure.run.path}: {held.problems.get(failure.key, no_reply)}"
 
 
 def rejudging_document(
@@ -267,7 +267,7 @@ def rejudging_document(
     checked = sum(run.follows_rule is not None for run in contents.runs)
     warning = (
         f"warning: {len(off)} of {checked} recorded run scores are not what the rule gives, so the "
-        "reader does not know how the harness scores every task; runs that are scored likewise "
+        "reader does not know how the harness scores every task; runs scored the same way "
         "are left as they are."
     )
     section = ReportSection("Judging", ("Nothing to judge again: no judging failed.",))
@@ -278,10 +278,10 @@ def rejudging_document(
 
 
 def _failure_sentence(failed: Sequence[FailedJudging]) -> str:
-    asked = [each for each in failed if each.request is not None]
-    counting = sum(each.run.with_judge.judge_share > 0 for each in asked)
+    askable = [failure for failure in failed if failure.request is not None]
+    counting = sum(failure.run.with_judge.judge_share > 0 for failure in askable)
     return (
-        f"Judging failed for {len(failed)} runs; {len(asked)} of them can be judged again. In "
+        f"Judging failed for {len(failed)} runs; {len(askable)} of them can be judged again. In "
         f"{counting} of these the judge's score is part of the run's."
     )
 
@@ -296,8 +296,8 @@ def result_section(result: RejudgeResult) -> ReportSection:
                 f"{each.run_score:g}"
                 for each in result.written
             ),
-            *result.left,
+            *result.unscored,
             f"{result.n_replies} replies received; {len(result.written)} files rewritten; "
-            f"{len(result.left)} left.",
+            f"{len(result.unscored)} left.",
         ),
     )

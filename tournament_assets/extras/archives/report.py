@@ -71,8 +71,8 @@ class ArchiveComparison:
     @property
     def excluded(self) -> list[str]:
         """The ids of models left out on request."""
-        kept = self.audit.contents.labels
-        return sorted(each.model_id for each in self.config.models if each.model_id not in kept)
+        labels = self.audit.contents.labels
+        return sorted({model.model_id for model in self.config.models} - labels.keys())
 
 
 def compare_archive(contents: ArchiveContents) -> ArchiveComparison:
@@ -151,12 +151,12 @@ def _gap_sections(comparison: ArchiveComparison) -> list[ReportSection]:
         return []
     labels = comparison.audit.contents.labels
     behind = [gap for gap in gaps if gap.higher == ranked[0].model_id]
-    shown = (
+    parts = (
         ("Neighbours", tables.shown_gaps(neighbours(gaps, ranked), labels)),
         ("Behind the first", tables.shown_gaps(behind, labels)),
     )
     sentence = gap_sentence(comparison.config.resampling)
-    return [ReportSection("Gaps and significance", (sentence,), shown)]
+    return [ReportSection("Gaps and significance", (sentence,), parts)]
 
 
 def _sameness_section(comparison: ArchiveComparison) -> ReportSection:
@@ -209,11 +209,7 @@ def archive_report_values(comparison: ArchiveComparison) -> dict[str, Any]:
 
 
 def write_archive_tables(page: Path, comparison: ArchiveComparison) -> str:
-    """Write the report's tables as CSV into a folder beside the page; return the folder's name.
-
-    Raises:
-        InputError: If they cannot be written.
-    """
+    """Write the report's tables as CSV into a folder beside the page; return the folder's name."""
     folder = page.with_name(f"{re.sub(r'[.](md|markdown)$', '', page.name)}_tables")
     try:
         for name, table in archive_tables(comparison).items():

@@ -75,8 +75,8 @@ class Table:
             columns: Names of columns, or columns that files lack.
             n_labels: How many leading columns label the row.
         """
-        known = {column.name: column for column in self.columns}
-        chosen = [known[each] if isinstance(each, str) else each for each in columns]
+        by_name = {column.name: column for column in self.columns}
+        chosen = [by_name[column] if isinstance(column, str) else column for column in columns]
         rows = (tuple(self._cell(thing, column) for column in chosen) for thing in self.things)
         return ReportTable(tuple(column.words for column in chosen), tuple(rows), n_labels)
 
@@ -259,14 +259,14 @@ def conditions_table(conditions: Iterable[ConditionAudit]) -> Table:
     """Every value of every condition, with the number of each model's runs that have it."""
     rows: list[dict[str, Any]] = []
     for audit in conditions:
-        said: list[dict[str, Any]] = [
+        value_rows: list[dict[str, Any]] = [
             {"value": value, "model_id": model_id, "runs": runs}
             for value, models in audit.values.items()
             for model_id, runs in models.items()
         ]
         if audit.stated or audit.silent:
-            said.append({"value": audit.stated or None, "runs": audit.silent or None})
-        rows += [{"condition": audit.name, "sameness": audit.result, **each} for each in said]
+            value_rows.append({"value": audit.stated or None, "runs": audit.silent or None})
+        rows += [{"condition": audit.name, "sameness": audit.result, **row} for row in value_rows]
     names = ("condition", "sameness", "value", "model_id", "runs")
     return Table(tuple(Fact(name, "", methodcaller("get", name), _plain) for name in names), rows)
 
@@ -293,9 +293,9 @@ def shown_conditions(
 
 def shown_spreads(tasks: Sequence[TaskAudit]) -> ReportTable:
     """The spread between models and between runs on each task, best signal first."""
-    known = [(task.spread.signal, task) for task in tasks if task.spread is not None]
-    known.sort(key=lambda each: (each[0].ratio is None, -(each[0].ratio or 0.0), each[1].task))
-    return Table(TASKS, [task for _, task in known[:LISTED]]).shown(
+    spreads = [(task.spread.signal, task) for task in tasks if task.spread is not None]
+    spreads.sort(key=lambda pair: (pair[0].ratio is None, -(pair[0].ratio or 0.0), pair[1].task))
+    return Table(TASKS, [task for _, task in spreads[:LISTED]]).shown(
         *("task", "tier", "archived", "planned", "between_models", "between_runs"),
         *("signal_to_noise", "chance_level"),
         n_labels=2,

@@ -212,17 +212,17 @@ def _failing_models(
     task: str, runs: Sequence[ArchivedRun], *, n_runs: int
 ) -> Iterator[TaskFinding]:
     for model_id in sorted({run.model_id for run in runs}):
-        own = [run for run in runs if run.model_id == model_id]
+        of_model = [run for run in runs if run.model_id == model_id]
         others = [run for run in runs if run.model_id != model_id]
         stray = sum(not run.is_clean for run in others)
-        fails = len(own) >= min(2, n_runs) and not any(run.is_clean for run in own)
+        fails = len(of_model) >= min(2, n_runs) and not any(run.is_clean for run in of_model)
         if fails and stray <= _MOSTLY * len(others):
             sentence = (
-                f"{model_id} scored nothing in all {len(own)} of its runs; the others in "
+                f"{model_id} scored nothing in all {len(of_model)} of its runs; the others in "
                 f"{stray} of {len(others)}"
             )
             kind = TaskFindingKind.MODEL_FAILS
-            yield TaskFinding(kind, task, (model_id,), len(own), len(own), sentence)
+            yield TaskFinding(kind, task, (model_id,), len(of_model), len(of_model), sentence)
 
 
 def _find_clusters(
@@ -244,12 +244,12 @@ def _find_clusters(
         is_shared = len({model for model, _, _ in cells}) > 1
         if task in clustered or (is_shared and len(cells) >= _LOST * n_planned):
             yield _missing_runs(task, cells, logged, n_planned)
-    asked = {
+    judged = {
         task: [run for run in runs if run.judge.state is not JudgeState.OFF]
         for task, runs in by_task.items()
     }
     yield from _gathered(TaskFindingKind.HARNESS_FAILURES, "the harness", by_task, harness_failed)
-    yield from _gathered(TaskFindingKind.JUDGE_FAILURES, "judging", asked, judging_failed)
+    yield from _gathered(TaskFindingKind.JUDGE_FAILURES, "judging", judged, judging_failed)
 
 
 def _gathered(
@@ -328,18 +328,18 @@ def find_tier_failures(models: Iterable[ModelAudit]) -> list[TierFailure]:
     """Find models that score nothing in one tier only, where the others score something."""
     tiers = [tier for model in models for tier in model.tiers]
     tiers.sort(key=lambda each: (each.model_id, each.tier))
-    found = []
+    failures = []
     for here in tiers:
-        own = [each for each in tiers if each.model_id == here.model_id]
-        elsewhere = _zero_share(each for each in own if each.tier != here.tier)
+        of_model = [tier for tier in tiers if tier.model_id == here.model_id]
+        elsewhere = _zero_share(tier for tier in of_model if tier.tier != here.tier)
         same = [each for each in tiers if each.tier == here.tier]
         others = _zero_share(each for each in same if each.model_id != here.model_id)
         share = _zero_share([here])
         if share is None or elsewhere is None or others is None:
             continue
         if share >= _FAILS_TIER and elsewhere <= _PASSES_TIER and others <= _PASSES_TIER:
-            found.append(TierFailure(here, elsewhere, others))
-    return found
+            failures.append(TierFailure(here, elsewhere, others))
+    return failures
 
 
 def _zero_share(tiers: Iterable[TierMean]) -> float | None:

@@ -81,9 +81,6 @@ def build_bank_rows(
         questions: From any number of files.
         counts: How many prompts to draw from each source, from 0.
         seed: From 0.
-
-    Raises:
-        InputError: With every source that has too few questions.
     """
     read: Counter[str] = Counter(question.source for question in questions)
     left_out: dict[str, Counter[WhyLeftOut]] = defaultdict(Counter)
@@ -100,15 +97,15 @@ def build_bank_rows(
     summary: dict[str, SourceCounts] = {}
     for source in sorted(read.keys() | counts.keys()):
         pool = pools[source]
-        wanted = counts.get(source, 0)
-        picks = np.random.default_rng(seed).permutation(len(pool))[:wanted]
+        count = counts.get(source, 0)
+        picks = np.random.default_rng(seed).permutation(len(pool))[:count]
         rows.extend(_bank_row(pool[pick]) for pick in sorted(picks.tolist()))
         reasons = left_out[source]
         summary[source] = SourceCounts(
             read=read[source],
             left_out={reason: reasons[reason] for reason in WhyLeftOut if reasons[reason]},
             eligible=len(pool),
-            drawn=wanted,
+            drawn=count,
         )
     return BankBuild(rows=tuple(rows), counts=summary)
 
@@ -126,8 +123,8 @@ def _pool_by_source(
             for question in alike:
                 left_out[question.original.source][WhyLeftOut.CONFLICTING_ANSWERS] += 1
             continue
-        kept, *repeats = sorted(alike, key=_content_order)
-        candidates.append(kept)
+        first, *repeats = sorted(alike, key=_content_order)
+        candidates.append(first)
         for question in repeats:
             left_out[question.original.source][WhyLeftOut.DUPLICATE] += 1
     pools: dict[str, list[OpenQuestion]] = defaultdict(list)
@@ -161,11 +158,11 @@ def _check_counts(
     pools: Mapping[str, Sequence[OpenQuestion]],
 ) -> None:
     problems = Problems()
-    for source, wanted in sorted(counts.items()):
+    for source, count in sorted(counts.items()):
         eligible = len(pools[source])
-        if wanted > eligible:
+        if count > eligible:
             problems.add(
-                f"the count of {source} is {wanted}; expected at most {eligible}, which is how "
+                f"the count of {source} is {count}; expected at most {eligible}, which is how "
                 f"many of the {read.get(source, 0)} questions read can be asked without options; "
                 "lower the count or give more questions"
             )
@@ -211,11 +208,7 @@ class BankRecipe:
 
 
 def build_bank_file(recipe: BankRecipe, out: Path) -> BankBuild:
-    """Draw questions, append the curated rows, validate everything, and write the bank.
-
-    Raises:
-        InputError: If a file cannot be used, a source is too small, or `out` already exists.
-    """
+    """Draw questions, append the curated rows, validate everything, and write the bank."""
     _refuse_existing(out)
     questions = []
     if recipe.medmcqa is not None:
@@ -224,10 +217,10 @@ def build_bank_file(recipe: BankRecipe, out: Path) -> BankBuild:
         )
     if recipe.medqa is not None:
         questions.extend(read_questions(recipe.medqa, "medqa"))
-    wanted = {"medmcqa": recipe.medmcqa_count, "medqa": recipe.medqa_count}
+    requested = {"medmcqa": recipe.medmcqa_count, "medqa": recipe.medqa_count}
     build = build_bank_rows(
         questions,
-        counts={source: count for source, count in wanted.items() if count},
+        counts={source: count for source, count in requested.items() if count},
         seed=recipe.seed,
     )
     rows: list[tuple[str, JsonObject]] = [
@@ -299,10 +292,6 @@ def import_bank_file(recipe: ImportRecipe, out: Path) -> ImportedBank:
 
     A prompt without a source gets the file's name as its source. A prompt without an id gets one
     that depends only on its source and text.
-
-    Raises:
-        InputError: If the file cannot be used or holds no prompt, `out` already exists, or a prompt
-            is not valid.
     """
     _refuse_existing(out)
     left_out: Counter[str] = Counter()
@@ -396,8 +385,8 @@ def _files_of(recipe: ImportRecipe) -> list[Path]:
     if recipe.split is None and len(by_split) == 1:
         return next(iter(by_split.values()))
     if recipe.split is None or recipe.split not in by_split:
-        asked = "no --split is given" if recipe.split is None else f"--split is {recipe.split!r}"
-        raise InputError(f"{recipe.path}: {asked}; expected one of {', '.join(sorted(by_split))}")
+        option = "no --split is given" if recipe.split is None else f"--split is {recipe.split!r}"
+        raise InputError(f"{recipe.path}: {option}; expected one of {', '.join(sorted(by_split))}")
     files = by_split[recipe.split]
     folders = sorted({str(path.parent.relative_to(recipe.path)) for path in files})
     if len(folders) > 1:

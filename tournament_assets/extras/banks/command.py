@@ -117,8 +117,8 @@ def bank_import_command(
     click.echo(f"{out}: {imported.n_prompts} prompts ({imported.format})")
 
 
-def _assignments(given: tuple[str, ...], option: str) -> dict[str, str]:
-    pairs = [each.partition("=") for each in given]
+def _assignments(values: tuple[str, ...], option: str) -> dict[str, str]:
+    pairs = [text.partition("=") for text in values]
     wrong = [name for name, sign, value in pairs if not (name and sign and value)]
     if wrong:
         raise click.BadParameter(

@@ -15,7 +15,6 @@ from tournament_assets.tournament.errors import InputError, Problems
 from tournament_assets.tournament.json_lines import JsonObject
 
 QuestionFormat = Literal["medmcqa", "medqa"]
-_LISTED_PROBLEMS = 20
 
 _LETTERS = "ABCD"
 
@@ -55,12 +54,8 @@ def parse_medmcqa(
     Args:
         rows: Each row's location (`file:line`), and the row.
         cop_base: The number of option a in `cop`; None detects it from the file.
-
-    Raises:
-        InputError: With the first problems of the file and the number of the others; or if
-            `cop_base` is None and the file does not show it.
     """
-    problems = Problems(listed=_LISTED_PROBLEMS)
+    problems = Problems(of_file=True)
     cops = [_read_cop(where, row, problems) for where, row in rows]
     if cop_base is None:
         cop_base = _detect_cop_base(rows, cops, problems)
@@ -89,25 +84,25 @@ def _read_cop(where: str, row: JsonObject, problems: Problems) -> int | None:
 def _detect_cop_base(
     rows: Sequence[tuple[str, JsonObject]], cops: Sequence[int | None], problems: Problems
 ) -> Literal[0, 1]:
-    found = {cop for cop in cops if cop is not None}
-    if 0 in found and len(_LETTERS) in found:
+    values = {cop for cop in cops if cop is not None}
+    if 0 in values and len(_LETTERS) in values:
         zero, four = rows[cops.index(0)][0], rows[cops.index(len(_LETTERS))][0]
         problems.add(
             f"cop is 0 at {zero} and 4 at {four}; expected every row of a file to count from the "
             "same number; if two releases were joined, give them as separate files"
         )
-    elif found and 0 not in found and len(_LETTERS) not in found:
+    elif values and 0 not in values and len(_LETTERS) not in values:
         problems.add(
-            f"{rows[0][0]}: cop is only ever {', '.join(map(str, sorted(found)))} in this file; "
+            f"{rows[0][0]}: cop is only ever {', '.join(map(str, sorted(values)))} in this file; "
             "expected a 0 or a 4 somewhere, which tells whether cop counts from 0 or from 1; "
             "say which it is, or give a larger file"
         )
-    elif not found and rows and not problems:
+    elif not values and rows and not problems:
         problems.add(
             f"{rows[0][0]}: no row of this file has a cop; expected the number of the correct "
             "option; the test split is published without answers, so give train or validation"
         )
-    return 0 if 0 in found else 1
+    return 0 if 0 in values else 1
 
 
 def _parse_medmcqa_row(
@@ -150,11 +145,8 @@ def parse_medqa(rows: Sequence[tuple[str, JsonObject]]) -> list[MultipleChoiceQu
 
     Args:
         rows: Each row's location (`file:line`), and the row.
-
-    Raises:
-        InputError: With the first problems of the file and the number of the others.
     """
-    problems = Problems(listed=_LISTED_PROBLEMS)
+    problems = Problems(of_file=True)
     questions = [_parse_medqa_row(where, row, problems) for where, row in rows]
     problems.raise_if_any()
     return questions
@@ -215,9 +207,9 @@ def _read_options(where: str, value: Any, problems: Problems) -> dict[str, str]:
 
 def _read_stem(where: str, row: JsonObject, problems: Problems) -> str:
     stem = _read_text(where, row, "question", problems)
-    found = row.get("question")
-    if stem is None and (found is None or isinstance(found, str)):
-        problems.add(f"{where}: question is {found!r}; expected a non-empty text")
+    question = row.get("question")
+    if stem is None and (question is None or isinstance(question, str)):
+        problems.add(f"{where}: question is {question!r}; expected a non-empty text")
     return stem or ""
 
 
@@ -253,21 +245,17 @@ def read_questions(
         path: A `.jsonl`, `.json` or `.parquet` file.
         question_format: The set that the file belongs to.
         cop_base: The number of option a in MedMCQA's `cop`; None detects it from the file.
-
-    Raises:
-        InputError: If the file cannot be read, holds no row or is not of that set; with the first
-            problems of its rows and the number of the others.
     """
     rows = read_rows(path, sample_file(path).kind)
     if not rows:
         raise InputError(f"{path}: the file holds no row; expected at least one question")
-    found = _detect_format(*rows[0])
-    if found != question_format:
+    detected = _detect_format(*rows[0])
+    if detected != question_format:
         raise InputError(
-            f"{path}: the columns are those of {found}; expected {question_format}; "
-            f"give the file as {found}"
+            f"{path}: the columns are those of {detected}; expected {question_format}; "
+            f"give the file as {detected}"
         )
-    return parse_medqa(rows) if found == "medqa" else parse_medmcqa(rows, cop_base=cop_base)
+    return parse_medqa(rows) if detected == "medqa" else parse_medmcqa(rows, cop_base=cop_base)
 
 
 def _detect_format(where: str, first: JsonObject) -> QuestionFormat:

@@ -208,17 +208,17 @@ def recast(question: MultipleChoiceQuestion) -> OpenQuestion | WhyLeftOut:
     if _IMAGE.search(question.stem):
         return WhyLeftOut.IMAGE
     start = max((match.end() for match in _SENTENCE_BREAK.finditer(question.stem)), default=0)
-    before, asked = question.stem[:start], question.stem[start:]
-    if _NEGATED.search(asked):
+    before, sentence = question.stem[:start], question.stem[start:]
+    if _NEGATED.search(sentence):
         return WhyLeftOut.NEGATED
-    if _TRUE_OR_FALSE.search(asked):
+    if _TRUE_OR_FALSE.search(sentence):
         return WhyLeftOut.TRUE_OR_FALSE
-    core = asked.rstrip(_CLOSING)
+    core = sentence.rstrip(_CLOSING)
     reworded = _reword(core)
     core = reworded or core
     if _OPTIONS_ANYWHERE.search(before + core) or _OPTIONS_IN_QUESTION.search(core):
         return WhyLeftOut.STEM_NEEDS_OPTIONS
-    if not _is_question(core, asked):
+    if not _is_question(core, sentence):
         return WhyLeftOut.NOT_A_QUESTION
     text = f"{before}{core}{'.' if core.lower().startswith('name ') else '?'}"
     if len(text.split()) < _SHORTEST_STEM:
@@ -274,9 +274,9 @@ def _in_singular(phrase: str) -> str:
     return phrase
 
 
-def _is_question(core: str, asked: str) -> bool:
+def _is_question(core: str, sentence: str) -> bool:
     """Return whether a sentence asks something, with or without its question mark."""
     ask = _LEAD.fullmatch(core)
     if ask and (_OPENS_WITH_ASKING.match(ask["ask"]) or _OPENS_WITH_ASKING.match(core)):
         return True
-    return "?" in asked[len(asked.rstrip(_CLOSING)) :] and _ASKS.search(core) is not None
+    return "?" in sentence[len(sentence.rstrip(_CLOSING)) :] and _ASKS.search(core) is not None

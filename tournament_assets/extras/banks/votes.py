@@ -67,18 +67,18 @@ _FLAGS: Mapping[object, bool] = {
 
 
 def _parse_one_hot(row: Row, _: FormatOptions) -> Iterable[Row | LeftOut]:
-    given = {name: row[name] for name in _FLAG_COLUMNS if row.get(name) not in (None, "")}
-    if not given:
+    flags = {name: row[name] for name in _FLAG_COLUMNS if row.get(name) not in (None, "")}
+    if not flags:
         return [LeftOut("no verdict: the winner's columns are empty")]
     wrong = {
         name: value
-        for name, value in given.items()
+        for name, value in flags.items()
         if not isinstance(value, str | int | float) or value not in _FLAGS
     }
-    won = [name for name, value in given.items() if name not in wrong and _FLAGS[value]]
+    won = [name for name, value in flags.items() if name not in wrong and _FLAGS[value]]
     if wrong or len(won) != 1:
-        said = ", ".join(f"{name} {value!r:.40}" for name, value in given.items())
-        raise InputError(f"the winner's columns are {said}; expected one 1 and otherwise 0")
+        values = ", ".join(f"{name} {value!r:.40}" for name, value in flags.items())
+        raise InputError(f"the winner's columns are {values}; expected one 1 and otherwise 0")
     return [
         {
             "model_a": row.get("model_a"),
@@ -118,11 +118,11 @@ def _parse_orq_arena(row: Row, _: FormatOptions) -> Iterable[Row | LeftOut]:
     problems = Problems()
     if row.get("schema_version") not in (_VERSION, str(_VERSION)):
         problems.add(f"schema_version is {row.get('schema_version')!r:.40}; expected {_VERSION}")
-    given = {
+    flags = {
         name: row[name] for name in ("winner", "majority_verdict") if row.get(name) is not None
     }
     verdicts: set[str | None] = set()
-    for name, value in given.items():
+    for name, value in flags.items():
         with problems.collected():
             verdicts.add(_meaning(name, value, row["model_a"], row["model_b"]))
     problems.raise_if_any()

@@ -60,10 +60,6 @@ def read_human_battles(path: Path, arena: HumanBattlesConfig) -> HumanBattles:
 
     Args:
         path: Where `arena.file` is.
-
-    Raises:
-        InputError: If the file cannot be used, no entrant has enough battles, or a new name is for
-            an unknown entrant or is another's in the file.
     """
     min_battles = arena.min_battles
     file = read_battles(path, format_name=arena.format, options=FormatOptions(source="human"))
@@ -73,22 +69,22 @@ def read_human_battles(path: Path, arena: HumanBattlesConfig) -> HumanBattles:
     if n_others := file.table.num_rows - human.num_rows:
         left_out[NOT_HUMAN] = n_others
     in_file = battles_per_model(human)
-    kept, entrants = human, in_file
+    table, entrants = human, in_file
     while too_few := {name for name, count in entrants.items() if count < min_battles}:
-        kept = without_models(kept, too_few)
-        entrants = battles_per_model(kept)
-        # An entrant without a battle left is no longer in the table.
-    if not kept.num_rows:
+        table = without_models(table, too_few)
+        entrants = battles_per_model(table)
+        # An entrant with no battle left is gone from the table.
+    if not table.num_rows:
         raise InputError(
             f"{path}: no entrant has {min_battles} human battles with entrants that have as many; "
             f"expected some among {len(in_file)} entrants and {human.num_rows} human battles; "
             "lower the minimum"
         )
     return HumanBattles(
-        table=kept,
+        table=table,
         entrants=entrants,
         too_few={name: count for name, count in in_file.items() if name not in entrants},
-        n_with_too_few=human.num_rows - kept.num_rows,
+        n_with_too_few=human.num_rows - table.num_rows,
         left_out=left_out,
     )
 
@@ -140,8 +136,8 @@ def without_models(table: pa.Table, models: Collection[str]) -> pa.Table:
 
 def on_prompts(table: pa.Table, question_ids: Collection[str]) -> pa.Table:
     """Return the battles on the given prompts, so that only those become objects."""
-    wanted = pa.array(sorted(question_ids), pa.string())
-    return table.filter(pc.is_in(table.column("question_id"), wanted))
+    ids = pa.array(sorted(question_ids), pa.string())
+    return table.filter(pc.is_in(table.column("question_id"), ids))
 
 
 def battles_that_count(human: pa.Table, dimension: str, *, dimensions: Collection[str]) -> pa.Table:
@@ -209,9 +205,6 @@ def place_in_arena(
         human: The human battles that count for it.
         settings: How they are rated; its entrants are those under test, all others come from the
             human battles.
-
-    Raises:
-        RatingError: If a likelihood could not be maximised.
     """
     evaluated = settings.entrants
     arena = battles_per_model(human)
@@ -230,24 +223,24 @@ def place_in_arena(
         )[0]
         for basis, (table, entrants) in tables.items()
     }
-    ratings = {basis: _ratings_of(found) for basis, found in rated.items()}
+    ratings = {basis: _ratings_of(fit) for basis, fit in rated.items()}
     anchors = _find_anchors(ratings, n_human=arena)
     rows: list[RatingRow] = []
     for basis in BASES:
         n_battles = battles_per_model(tables[basis][0])
-        found, anchor = rated[basis], anchors[basis]
-        own = None if basis == "human" or anchor is not None else OWN_SCALE
+        fit, anchor = rated[basis], anchors[basis]
+        scale_note = None if basis == "human" or anchor is not None else OWN_SCALE
         if anchor is not None:
-            found = anchor_ratings(found, model=anchor, rating=ratings["human"][anchor])
+            fit = anchor_ratings(fit, model=anchor, rating=ratings["human"][anchor])
         rows.extend(
             replace(
                 row,
                 method=ARENA.name,
                 basis=basis,
                 n=n_battles.get(row.entrant_id, 0),
-                note=(row.note or own) if row.entrant_id in n_battles else _NO_BATTLE[basis],
+                note=(row.note or scale_note) if row.entrant_id in n_battles else _NO_BATTLE[basis],
             )
-            for row in found.ratings
+            for row in fit.ratings
         )
     return ArenaPlaces(
         rows=tuple(rows),
@@ -279,16 +272,12 @@ def _find_anchors(
     }
 
 
-def _ratings_of(found: BattleRatings) -> dict[str, float]:
-    return {row.entrant_id: row.rating for row in found.ratings if row.rating is not None}
+def _ratings_of(fit: BattleRatings) -> dict[str, float]:
+    return {row.entrant_id: row.rating for row in fit.ratings if row.rating is not None}
 
 
 def load_human_battles(plan: TournamentPlan) -> HumanBattles | None:
-    """Read the human battles that a config names, if any.
-
-    Raises:
-        InputError: With everything that is wrong with the file or with the config's names for it.
-    """
+    """Read the human battles that a config names, if any."""
     arena = people_keys(plan.config).human_battles
     if arena is None:
         return None

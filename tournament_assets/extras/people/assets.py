@@ -50,7 +50,7 @@ from tournament_assets.graph.outputs import (
     known,
     markdown_table,
 )
-from tournament_assets.graph.rows import MODE, MODE_BY_DIMENSION, AssetRow, Step
+from tournament_assets.graph.rows import MODE, MODE_BY_DIMENSION, AssetRow, Presence, Step
 from tournament_assets.graph.settings import trusting_settings
 from tournament_assets.project.plan import TournamentPlan
 from tournament_assets.runs.provenance import name_models
@@ -116,41 +116,41 @@ def human_battles(plan: TournamentPlan) -> Made[Annotated[pd.DataFrame, BattleRo
 
     Entrants with too few are left out and listed, as is everything else that is left out.
     """
-    arena, found = people_keys(plan.config).human_battles, load_human_battles(plan)
-    if arena is None or found is None:
+    arena, human = people_keys(plan.config).human_battles, load_human_battles(plan)
+    if arena is None or human is None:
         raise InputError("the config names no file of human battles; expected human_battles.file")
-    frame = _frame_of(found.table)
+    frame = _frame_of(human.table)
     return Made(
         frame,
         metadata={
             "battles": len(frame),
-            **_left_out(found, min_battles=arena.min_battles),
-            "battles_by_entrant": _battles_by_entrant(plan.config, found),
+            **_left_out(human, min_battles=arena.min_battles),
+            "battles_by_entrant": _battles_by_entrant(plan.config, human),
         },
         # Hashed as a file: rows as objects would take a gigabyte for the largest arenas.
         version=fingerprint_bytes(encode_parquet(BattleRow, frame)),
     )
 
 
-def _left_out(found: HumanBattles, *, min_battles: int) -> Metadata:
+def _left_out(human: HumanBattles, *, min_battles: int) -> Metadata:
     return {
-        "entrants": len(found.entrants),
-        "entrants_left_out": len(found.too_few),
-        "battles_left_out": found.n_with_too_few + sum(found.left_out.values()),
-        "too_few_battles": dict(found.too_few),
-        "left_out_by_reason": dict(found.left_out),
-        "what_it_means": tables.say("left_out", found.too_few, found.n_with_too_few, min_battles),
+        "entrants": len(human.entrants),
+        "entrants_left_out": len(human.too_few),
+        "battles_left_out": human.n_with_too_few + sum(human.left_out.values()),
+        "too_few_battles": dict(human.too_few),
+        "left_out_by_reason": dict(human.left_out),
+        "what_it_means": tables.say("left_out", human.too_few, human.n_with_too_few, min_battles),
     }
 
 
-def _battles_by_entrant(config: TournamentConfig, found: HumanBattles) -> Markdown:
+def _battles_by_entrant(config: TournamentConfig, human: HumanBattles) -> Markdown:
     rows = [
         {
             "entrant_id": name,
             "battles": count,
             "source": "evaluated" if name in config.entrant_ids else "human",
         }
-        for name, count in sorted(found.entrants.items(), key=lambda entry: -entry[1])
+        for name, count in sorted(human.entrants.items(), key=lambda entry: -entry[1])
     ]
     return markdown_table(rows, ("entrant_id", "source", "battles"), limit=_MOST_LISTED)
 
@@ -235,8 +235,8 @@ def _labelled_pairs(
         return label_pairs(different, labels.votes)
     if human is None:
         return ()
-    asked = {judgment.prompt_id for judgment in judged}
-    battles = on_prompts(_battles_on(step.plan.config, step.name, human), asked)
+    prompt_ids = {judgment.prompt_id for judgment in judged}
+    battles = on_prompts(_battles_on(step.plan.config, step.name, human), prompt_ids)
     return label_pairs(judged, votes_of_battles(battles_of(battles)))
 
 
@@ -313,25 +313,29 @@ def _human_agreement(
     judged = [each for each in judgments_of(verdicts) if each.outcome is not Outcome.SAME_TEXT]
     counted = _battles_on(config, step.name, human)
     on_judged = on_prompts(counted, {judgment.prompt_id for judgment in judged})
-    found = measure_human_agreement(
+    agreement = measure_human_agreement(
         battles_from_judgments(judged, judge_model=config.lead(step.mode).model),
         battles_of(on_judged),
         ratings.resampling,
     )
-    said = tables.say("agreement", found, step.name, ratings.confidence)
+    sentence = tables.say("agreement", agreement, step.name, ratings.confidence)
     return (
-        tables.agreement_rows(found, min_kappa=_min_kappa(step.plan), dimension=step.name),
-        {"what_it_means": said, **_agreement_numbers(found, counted, on_judged)},
+        tables.agreement_rows(agreement, min_kappa=_min_kappa(step.plan), dimension=step.name),
+        {"what_it_means": sentence, **_agreement_numbers(agreement, counted, on_judged)},
     )
 
 
-def _agreement_numbers(found: HumanAgreement, counted: pa.Table, on_judged: pa.Table) -> Metadata:
+def _agreement_numbers(
+    agreement: HumanAgreement, counted: pa.Table, on_judged: pa.Table
+) -> Metadata:
     without_prompt = counted.column("question_id").null_count
     return {
-        "shared_comparisons": found.overall.n,
-        **known({"agreement": found.overall.share.value, "kappa": found.overall.kappa.value}),
-        "only_judge": found.n_only_judge,
-        "only_human": found.n_only_human,
+        "shared_comparisons": agreement.overall.n,
+        **known(
+            {"agreement": agreement.overall.share.value, "kappa": agreement.overall.kappa.value}
+        ),
+        "only_judge": agreement.n_only_judge,
+        "only_human": agreement.n_only_human,
         "human_battles_on_other_prompts": counted.num_rows - on_judged.num_rows - without_prompt,
         "human_battles_without_prompt": without_prompt,
     }
@@ -384,12 +388,12 @@ class HumanLabels:
         Args:
             verdicts: Table `judge_verdicts` of the dimension.
         """
-        said: dict[PairKey, list[Label]] = {}
+        by_pair: dict[PairKey, list[Label]] = {}
         for label in self.labels:
-            said.setdefault(pair_key(label.pair), []).append(label)
+            by_pair.setdefault(pair_key(label.pair), []).append(label)
         pairs = []
         for row in rows_of(VerdictRow, verdicts):
-            own = said.get(pair_key(row), [])
+            labels = by_pair.get(pair_key(row), [])
             pairs.append(
                 CalibratedPair(
                     row.prompt_id,
@@ -397,9 +401,9 @@ class HumanLabels:
                     row.entrant_a,
                     row.entrant_b,
                     row.outcome,
-                    tuple(own),
+                    tuple(labels),
                     # A pair in the tail was already drawn once, to be judged.
-                    (own[0].pair.chance if own else 1.0) / row.weight,
+                    (labels[0].pair.chance if labels else 1.0) / row.weight,
                 )
             )
         return pairs
@@ -416,8 +420,8 @@ def read_labels(
     ledger: "LabelRecords", plan: TournamentPlan, mode: Mode, dimension: str
 ) -> "tuple[Label, ...]":
     """Return the labels that count for a dimension, even if their texts have changed."""
-    own = tuple(ledger.labels(plan.tournament_id, mode, dimension))
-    return own or tuple(ledger.labels(plan.tournament_id, mode, None))
+    labels = tuple(ledger.labels(plan.tournament_id, mode, dimension))
+    return labels or tuple(ledger.labels(plan.tournament_id, mode, None))
 
 
 def labels_as_judged(labels: "Sequence[Label]", matches: AnyTable) -> HumanLabels:
@@ -437,8 +441,8 @@ def labels_as_judged(labels: "Sequence[Label]", matches: AnyTable) -> HumanLabel
             prompt=row.prompt_text, response_a=row.response_a, response_b=row.response_b
         )
     }
-    kept = tuple(label for label in labels if pair_key(label.pair) in current)
-    return HumanLabels(kept, len(labels) - len(kept))
+    still_judged = tuple(label for label in labels if pair_key(label.pair) in current)
+    return HumanLabels(still_judged, len(labels) - len(still_judged))
 
 
 def label_worths(
@@ -489,7 +493,7 @@ def _version_of(labels: "Iterable[Label]") -> str:
 
 
 def human_labels(plan: TournamentPlan) -> list[InputVersion]:
-    """What people said of pairs, in the ledger.
+    """What people said about pairs, in the ledger.
 
     Adding a label makes the ratings that people would give, the judge's calibration and the report
     out of date, and nothing else.
@@ -499,7 +503,7 @@ def human_labels(plan: TournamentPlan) -> list[InputVersion]:
         versions, problem = {**label_versions(plan)}, ""
     except LedgerError as error:
         versions, problem = dict.fromkeys(_scopes(plan)), str(error)
-    return [InputVersion("|".join(each), found, problem) for each, found in versions.items()]
+    return [InputVersion("|".join(scope), version, problem) for scope, version in versions.items()]
 
 
 _row = partial(AssetRow, stage="ratings")
@@ -511,8 +515,7 @@ ROWS = (
         human_battles,
         job="prompts",
         axes=MODE,
-        when=has_human_battles,
-        note="where the config names a file",
+        presence=Presence(has_human_battles, "where the config names a file"),
     ),
     _rating(people_ratings, settings=people_rating_settings),
     _rating(people_measures, settings=people_measure_settings, checks=people_checks),

@@ -2,13 +2,14 @@
 
 import os
 import webbrowser
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import urlencode
 
 import click
 
-from tournament_assets.cli.options import Later, config_option, find_config
+from tournament_assets.cli.options import config_option, find_config
 from tournament_assets.extras.people.assets import label_worths
 from tournament_assets.extras.people.label_records import LabelRecords, LabelSample, clean_rater
 from tournament_assets.extras.people.labelling.page import LabelDesk, write_label_page
@@ -35,11 +36,6 @@ from tournament_assets.project.web_access import require_access
 from tournament_assets.storage.tables import AnyTable, PairKey, pair_key, rows_of
 from tournament_assets.tournament.asset_rows import VerdictRow
 from tournament_assets.tournament.errors import Problems
-
-if TYPE_CHECKING:
-    from tournament_assets import launching
-else:
-    launching = Later("launching")
 
 _PORT = 8791
 _SAMPLE = 120
@@ -120,6 +116,8 @@ def label_group(
     given: close the page or kill the server at any time, and begin again where you stopped.
     Several raters can work at once, each under a name of their own.
     """
+    from tournament_assets import launching
+
     context = click.get_current_context()
     if context.invoked_subcommand is not None:
         return
@@ -136,7 +134,7 @@ def label_group(
     with launching.opened_ledger(config_path, os.environ) as (plan, ledger):
         pairs = pairs_to_label(plan, mode, dimension, ledger=ledger)
         records = LabelRecords.of(ledger)
-        sample = _draw(plan, mode, dimension, pairs, ledger=records, **drawing)
+        sample = _Scope(plan, mode, dimension, pairs, records).draw(_DrawOptions(**drawing))
         desk = LabelDesk.of(plan, sample, pairs)
         _print_sample(sample)
         if out is not None:
@@ -163,95 +161,114 @@ def label_group(
             click.echo(f"{name}: {count} pairs labelled")
 
 
-def _draw(
-    plan: TournamentPlan,
-    mode: str,
-    dimension: str | None,
-    pairs: list[PairToJudge],
-    *,
-    ledger: LabelRecords,
-    size: int | None,
-    seed: int | None,
-    overlap: float | None,
-    stratify: str | None,
-    n_next: int | None,
-) -> LabelSample:
-    """Return the sample of a scope, drawing or extending it if needed."""
-    if n_next is not None:
-        if any(value is not None for value in (size, seed, overlap, stratify)):
-            raise click.UsageError(
-                "--next extends the sample as it was drawn: give no --sample, --seed, --overlap or "
-                "--stratify with it."
-            )
-        return _draw_next(plan, mode, dimension, pairs, ledger=ledger, n_next=n_next)
-    while True:
-        before = ledger.label_sample(plan.tournament_id, mode, dimension)
-        is_by_judge = stratify is not None or (before is not None and before.method == "judge")
-        is_as_it_was = all(value is None for value in (size, seed, overlap, stratify))
-        if before is not None and before.method != "random" and is_as_it_was:
-            return before
-        sample = draw_label_sample(
-            pairs,
-            tournament_id=plan.tournament_id,
-            mode=mode,
-            dimension=dimension,
-            size=size or (_SAMPLE if before is None else len(before.pairs)),
-            seed=seed if seed is not None else 0 if before is None else before.seed,
-            overlap=overlap if overlap is not None else 0.2 if before is None else before.overlap,
-            strata=_strata(plan, mode, dimension) if is_by_judge else None,
+@dataclass(frozen=True, slots=True)
+class _DrawOptions:
+    """How pairs are drawn; None is as before, or as at first."""
+
+    size: int | None
+    overlap: float | None
+    seed: int | None
+    stratify: str | None
+    n_next: int | None
+
+    @property
+    def draws_anew(self) -> bool:
+        """Whether anything is said of the draw."""
+        values = (self.size, self.overlap, self.seed, self.stratify)
+        return any(value is not None for value in values)
+
+
+@dataclass(frozen=True, slots=True)
+class _Scope:
+    """The pairs that people are asked about, and the records of their labels."""
+
+    plan: TournamentPlan
+    mode: str
+    dimension: str | None
+    pairs: list[PairToJudge]
+    records: LabelRecords
+
+    def draw(self, options: _DrawOptions) -> LabelSample:
+        """Return the sample, drawing or extending it if needed."""
+        if options.n_next is not None:
+            if options.draws_anew:
+                raise click.UsageError(
+                    "--next extends the sample as it was drawn: give no --sample, --seed, "
+                    "--overlap or --stratify with it."
+                )
+            return self._draw_next(options.n_next)
+        while True:
+            before = self._sample_before()
+            if before is not None and before.method != "random" and not options.draws_anew:
+                return before
+            sample = self._extend(before, options)
+            if before is not None and (before.pairs, before.overlap) == (
+                sample.pairs,
+                sample.overlap,
+            ):
+                return before
+            if self.records.keep_label_sample(sample):
+                return sample
+
+    def _sample_before(self) -> LabelSample | None:
+        return self.records.label_sample(self.plan.tournament_id, self.mode, self.dimension)
+
+    def _extend(self, before: LabelSample | None, options: _DrawOptions) -> LabelSample:
+        size, seed, overlap = _SAMPLE, 0, 0.2
+        if before is not None:
+            size, seed, overlap = len(before.pairs), before.seed, before.overlap
+        is_by_judge = options.stratify is not None or (
+            before is not None and before.method == "judge"
+        )
+        return draw_label_sample(
+            self.pairs,
+            tournament_id=self.plan.tournament_id,
+            mode=self.mode,
+            dimension=self.dimension,
+            size=options.size or size,
+            seed=seed if options.seed is None else options.seed,
+            overlap=overlap if options.overlap is None else options.overlap,
+            strata=self._strata() if is_by_judge else None,
             before=before,
         )
-        if before is not None and (before.pairs, before.overlap) == (sample.pairs, sample.overlap):
-            return before
-        if ledger.keep_label_sample(sample):
-            return sample
 
+    def _draw_next(self, n_next: int) -> LabelSample:
+        """Extend the sample by the pairs whose labels would narrow the intervals most."""
+        verdicts = self._verdicts("--next needs a --dimension, whose verdicts it looks at.")
+        while True:
+            before = self._sample_before()
+            if before is None:
+                raise click.UsageError(
+                    "--next extends a sample, and none is drawn: label a random one first, without "
+                    "it."
+                )
+            labels = tuple(self.records.labels(before.tournament_id, self.mode, self.dimension))
+            worth = label_worths(self.plan.config, labels, verdicts)
+            sample = extend_by_worth(self.pairs, before, worth, n_new=n_next)
+            if self.records.keep_label_sample(sample):
+                return sample
 
-def _draw_next(
-    plan: TournamentPlan,
-    mode: str,
-    dimension: str | None,
-    pairs: list[PairToJudge],
-    *,
-    ledger: LabelRecords,
-    n_next: int,
-) -> LabelSample:
-    """Extend the sample of a scope by the pairs whose labels would narrow the intervals most."""
-    if dimension is None:
-        raise click.UsageError("--next needs a --dimension, whose verdicts it looks at.")
-    verdicts = _verdicts(plan, mode, dimension)
-    while True:
-        before = ledger.label_sample(plan.tournament_id, mode, dimension)
-        if before is None:
-            raise click.UsageError(
-                "--next extends a sample, and none is drawn: label a random one first, without it."
-            )
-        labels = tuple(ledger.labels(plan.tournament_id, mode, dimension))
-        worth = label_worths(plan.config, labels, verdicts)
-        sample = extend_by_worth(pairs, before, worth, n_new=n_next)
-        if ledger.keep_label_sample(sample):
-            return sample
+    def _strata(self) -> dict[PairKey, str]:
+        """Return each pair's stratum for drawing, from the judge's verdict."""
+        problem = "--stratify judge needs a --dimension, which the verdicts are on."
+        return {
+            pair_key(row): ("one side wins" if row.winner is not None else row.outcome)
+            for row in rows_of(VerdictRow, self._verdicts(problem))
+        }
 
+    def _verdicts(self, problem: str) -> AnyTable:
+        from tournament_assets import launching
 
-def _verdicts(plan: TournamentPlan, mode: str, dimension: str) -> AnyTable:
-    stored = launching.StoredTables(plan, mode, environment=os.environ)
-    tables = stored.by_name(judge_verdicts.__name__, [dimension])
-    stored.raise_if_missing()
-    return tables[dimension]
-
-
-def _strata(plan: TournamentPlan, mode: str, dimension: str | None) -> dict[PairKey, str]:
-    """Return each pair's stratum for drawing, from the judge's verdict."""
-    if dimension is None:
-        raise click.UsageError("--stratify judge needs a --dimension, which the verdicts are on.")
-    return {
-        pair_key(row): ("one side wins" if row.winner is not None else row.outcome)
-        for row in rows_of(VerdictRow, _verdicts(plan, mode, dimension))
-    }
+        if self.dimension is None:
+            raise click.UsageError(problem)
+        stored = launching.StoredTables(self.plan, self.mode, environment=os.environ)
+        tables = stored.by_name(judge_verdicts.__name__, [self.dimension])
+        stored.raise_if_missing()
+        return tables[self.dimension]
 
 
 def _print_sample(sample: LabelSample) -> None:
-    asked = sample.dimension or "in general"
+    quality = sample.dimension or "in general"
     drawn = {
         "random": "drawn at random",
         "judge": "drawn by the judge's verdicts",
@@ -259,7 +276,7 @@ def _print_sample(sample: LabelSample) -> None:
     }
     how = drawn.get(sample.method, "as they were given")
     click.echo(
-        f"{sample.tournament_id}, {sample.mode}, {asked}: {len(sample.pairs)} of "
+        f"{sample.tournament_id}, {sample.mode}, {quality}: {len(sample.pairs)} of "
         f"{sample.frame_size} pairs, {how} (seed {sample.seed}), "
         f"{sum(pair.shared for pair in sample.pairs)} of them for every rater"
     )
@@ -301,14 +318,16 @@ def label_import_command(
     Other tools' labels count for pairs of the sample that was drawn here. If none was drawn,
     --random says that the labelled pairs are a random draw, and they become the sample.
     """
+    from tournament_assets import launching
+
     problems = Problems()
     with launching.opened_ledger(config_path, os.environ) as (plan, ledger):
         records = LabelRecords.of(ledger)
         if format_name == "votes":
             for path in files:
                 with problems.collected():
-                    kept = import_votes(path, tournament_id=plan.tournament_id, ledger=records)
-                    click.echo(f"{path}: {kept.votes} votes of {kept.rater}, {kept.added} new")
+                    votes = import_votes(path, tournament_id=plan.tournament_id, ledger=records)
+                    click.echo(f"{path}: {votes.votes} votes of {votes.rater}, {votes.added} new")
             problems.raise_if_any()
             return
         if mode is None:
@@ -316,7 +335,7 @@ def label_import_command(
         pairs = pairs_to_label(plan, mode, dimension, ledger=ledger)
         for path in files:
             with problems.collected():
-                found = import_foreign_votes(
+                votes = import_foreign_votes(
                     path,
                     options=ReadingOptions(**reading),
                     pairs=pairs,
@@ -324,7 +343,7 @@ def label_import_command(
                     is_random=is_random,
                     ledger=records,
                 )
-                click.echo(f"{path}: {found.votes} votes, {found.added} new")
-                for reason, count in found.left_out.items():
+                click.echo(f"{path}: {votes.votes} votes, {votes.added} new")
+                for reason, count in votes.left_out.items():
                     click.echo(f"  left out, {reason}: {count}")
         problems.raise_if_any()

@@ -38,15 +38,15 @@ class LabelsConfig(Frozen):
 
     Attributes:
         about: Whose opinion is estimated: `these_raters`, those who labelled, on other prompts, or
-            `people`, of whom those are a random draw. About people, intervals also know how raters
-            differ, and there is none with fewer than five raters.
+            `people`, from whom the raters are a random draw. Intervals about people include how
+            raters differ, and there are none with fewer than five raters.
     """
 
     about: Opinion = "these_raters"
 
 
 class PeopleKeys(Frozen):
-    """What a tournament's config says of people.
+    """What a tournament's config says about people.
 
     Attributes:
         human_battles: Battles that people decided; None if there are none.

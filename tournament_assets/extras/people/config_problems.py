@@ -31,9 +31,9 @@ def _name_problems(names: object, entrant_ids: Sequence[Any]) -> list[tuple[KeyP
         if not isinstance(name, str) or not isinstance(entrant_id, str):
             continue  # the field's own problem says so
         if entrant_id not in entrant_ids:
-            known = ", ".join(str(each) for each in entrant_ids if each is not None)
+            listed = ", ".join(str(name) for name in entrant_ids if name is not None)
             problems.append(
-                (where, f"{name!r} stands for entrant {entrant_id!r}; expected one of {known}")
+                (where, f"{name!r} stands for entrant {entrant_id!r}; expected one of {listed}")
             )
         elif entrant_id in first_names:
             problems.append(

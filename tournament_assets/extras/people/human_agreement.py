@@ -112,5 +112,5 @@ def _label(battle: Battle, first: str) -> Label:
 def _most_frequent(votes: Mapping[str, float]) -> Label:
     """Return the most frequent verdict, or those that are equally frequent."""
     most = max(votes.values())
-    found = tuple(word for word, count in votes.items() if count == most)
-    return found if len(found) > 1 else found[0]
+    words = tuple(word for word, count in votes.items() if count == most)
+    return words if len(words) > 1 else words[0]

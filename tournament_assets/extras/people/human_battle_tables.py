@@ -60,20 +60,20 @@ def say(part: str, *values: Any) -> str:
 
 
 def agreement_rows(
-    found: HumanAgreement, *, min_kappa: float | None, dimension: str
+    agreement: HumanAgreement, *, min_kappa: float | None, dimension: str
 ) -> list[MeasureRow]:
     """Return how far the judge and an arena's people agree, as rows, the check's first.
 
     Args:
         min_kappa: Below this the check turns red; None if the config names no limit.
     """
-    overall, decisive = found.overall, found.decisive
+    overall, decisive = agreement.overall, agreement.decisive
     measures: dict[str, tuple[str, Estimate]] = {
         "human_agreement_share": ("share", overall.share),
         "human_agreement_decisive": ("kappa", decisive.kappa),
         "human_agreement_decisive_share": ("share", decisive.share),
-        "only_judge": ("count", Estimate.of_count(found.n_only_judge)),
-        "only_people": ("count", Estimate.of_count(found.n_only_human)),
+        "only_judge": ("count", Estimate.of_count(agreement.n_only_judge)),
+        "only_people": ("count", Estimate.of_count(agreement.n_only_human)),
     }
     return [
         HUMAN_AGREEMENT.light(agreed(overall.kappa, overall.share), min_kappa, dimension=dimension),
@@ -303,8 +303,8 @@ def _ladder(rows: Sequence[RatingRow], dimension: str, interval: str) -> Ladder:
         caption=(
             f"Ratings on {dimension} (dot) with their {interval} intervals (bar) by people's "
             "labels alone, by the judge alone, and by both; shaded: the first one's interval. "
-            "Of two entrants that share a letter in a column neither is better there; whom the "
-            "judge tells apart is on the leaderboard."
+            "Two entrants that share a letter in a column are not told apart there; the "
+            "leaderboard shows whom the judge tells apart."
         ),
     )
 

@@ -46,7 +46,7 @@ _SHARES = {"a": 1.0, "b": 0.0, TIE: 0.5}
 
 @dataclass(frozen=True, slots=True)
 class Labelling:
-    """What one person said of a pair; `a` and `b` are its first and second entrant."""
+    """What one person said about a pair; `a` and `b` are its first and second entrant."""
 
     rater: str
     vote: Vote
@@ -101,7 +101,7 @@ def calibrate_judge(
     about: Opinion = "these_raters",
     resampling: Resampling = MANY_RESAMPLES,
 ) -> list[MeasureRow]:
-    """Return what labels say of the judge on one dimension, as rows; none without a label.
+    """Return what labels say about the judge on one dimension, as rows; none without a label.
 
     A label's weight is 1 / the chance with which its pair was drawn. A label on an unjudged pair is
     counted, but enters no share. Prompts are independent; if `about` is `people`, so are raters,
@@ -156,17 +156,17 @@ def _counts(heard: Sequence[CalibratedPair], changed: int) -> list[MeasureRow]:
 
 def _strata(pairs: Sequence[CalibratedPair]) -> list[str | None]:
     """Return None for all sources together, then each source if there are several."""
-    found = sorted({pair.stratum for pair in pairs})
-    return [None, *(found if len(found) > 1 else ())]
+    names = sorted({pair.stratum for pair in pairs})
+    return [None, *(names if len(names) > 1 else ())]
 
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
-    """What one label says of the judge's verdict.
+    """What one label says about the judge's verdict.
 
     Attributes:
         weight: How many labels it stands for; labels of one pair share the pair's.
-        right: The part of the verdict that has the property which is counted, from 0 to 1.
+        right: The part of the verdict that has the counted property, from 0 to 1.
     """
 
     prompt_id: str
@@ -180,10 +180,10 @@ def _ask(pair: CalibratedPair, label: Labelling, *, right: float) -> _Asked:
     return _Asked(pair.prompt_id, label.rater, weight, right)
 
 
-def _share_of(asked: Sequence[_Asked]) -> ShareByPrompt:
-    weights = [each.weight for each in asked]
+def _share_of(answers: Sequence[_Asked]) -> ShareByPrompt:
+    weights = [answer.weight for answer in answers]
     return share_by_prompt(
-        ((each.prompt_id, each.right) for each in asked),
+        ((answer.prompt_id, answer.right) for answer in answers),
         None if len(set(weights)) < 2 else weights,
     )
 
@@ -209,24 +209,24 @@ def _right(judged: Sequence[CalibratedPair], about: Opinion, confidence: float) 
     ]
 
 
-def _share_right(asked: Sequence[_Asked], about: Opinion, confidence: float) -> Estimate:
+def _share_right(answers: Sequence[_Asked], about: Opinion, confidence: float) -> Estimate:
     """Return the share of right verdicts, with Wilson's interval as in `measure_by_prompt`."""
-    found, why = _share_of(asked), _why_no_interval(asked, about)
-    if found.rate is None or why is not None:
-        return Estimate(found.rate, n=found.n, note=why)
-    rate, n, freedom = found.rate, found.n_effective, found.n_prompts - 1
+    share, why = _share_of(answers), _why_no_interval(answers, about)
+    if share.rate is None or why is not None:
+        return Estimate(share.rate, n=share.n, note=why)
+    rate, n, freedom = share.rate, share.n_effective, share.n_prompts - 1
     if about == "people":
         variance = rate * (1 - rate) / n
-        added, freedom = _with_raters([(asked, rate, 1.0)], variance)
+        added, freedom = _with_raters([(answers, rate, 1.0)], variance)
         n *= variance / (variance + added) if variance else 1
     t = two_sided_quantile(confidence, degrees_of_freedom=freedom)
-    return Estimate(rate, *wilson_interval(rate, n, t), found.n)
+    return Estimate(rate, *wilson_interval(rate, n, t), share.n)
 
 
-def _why_no_interval(asked: Sequence[_Asked], about: Opinion) -> str | None:
-    if len({each.prompt_id for each in asked}) < 2:
+def _why_no_interval(answers: Sequence[_Asked], about: Opinion) -> str | None:
+    if len({answer.prompt_id for answer in answers}) < 2:
         return "labels on one prompt have no interval"
-    return too_few_raters(len({each.rater for each in asked})) if about == "people" else None
+    return too_few_raters(len({answer.rater for answer in answers})) if about == "people" else None
 
 
 def _with_raters(
@@ -238,16 +238,16 @@ def _with_raters(
         shares: Labels, the share of them that is right, and how far it moves the estimate.
         variance: Of the estimate, by prompt.
     """
-    every = [each for asked, _, _ in shares for each in asked]
-    totals = [math.fsum(each.weight for each in asked) for asked, _, _ in shares]
+    every = [answer for answers, _, _ in shares for answer in answers]
+    totals = [math.fsum(answer.weight for answer in answers) for answers, _, _ in shares]
     influence = [
-        slope * each.weight * (each.right - rate) / total
-        for (asked, rate, slope), total in zip(shares, totals, strict=True)
-        for each in asked
+        slope * answer.weight * (answer.right - rate) / total
+        for (answers, rate, slope), total in zip(shares, totals, strict=True)
+        for answer in answers
     ]
     prompts, raters = (
         np.unique(names, return_inverse=True)[1]
-        for names in ([each.prompt_id for each in every], [each.rater for each in every])
+        for names in ([answer.prompt_id for answer in every], [answer.rater for answer in every])
     )
     spread = RaterSpread.of(np.array(influence)[:, None], prompts=prompts, raters=raters)
     freedom = spread.degrees_of_freedom(
@@ -261,27 +261,27 @@ def _agreements(
     heard: Sequence[CalibratedPair],
     resampling: Resampling,
 ) -> list[MeasureRow]:
-    said: dict[str, dict[int, str]] = {}
+    words: dict[str, dict[int, str]] = {}
     for place, pair in enumerate(heard):
         for label in pair.labels:
-            said.setdefault(label.rater, {})[place] = label.word
-    both = [*((rater, JUDGE) for rater in sorted(said)), *combinations(sorted(said), 2)]
+            words.setdefault(label.rater, {})[place] = label.word
+    both = [*((rater, JUDGE) for rater in sorted(words)), *combinations(sorted(words), 2)]
     judge = {place: pair.judged for place, pair in enumerate(heard) if pair.judged is not None}
     rows = []
     for first, second in both:
-        other = judge if second == JUDGE else said[second]
+        other = judge if second == JUDGE else words[second]
         for stratum in _strata(judged if second == JUDGE else heard):
             labels = [
                 LabelPair(heard[place].prompt_id, word, other[place], 1 / heard[place].chance)
-                for place, word in said[first].items()
+                for place, word in words[first].items()
                 if place in other and stratum in (None, heard[place].stratum)
             ]
             if labels:
-                found = measure_agreement(labels, resampling)
+                agreement = measure_agreement(labels, resampling)
                 row = partial(_row, subject=first, other=second, stratum=stratum)
                 rows += [
-                    row(found.share, measure="agreement", unit="share"),
-                    row(found.kappa, measure="kappa", unit="kappa"),
+                    row(agreement.share, measure="agreement", unit="share"),
+                    row(agreement.kappa, measure="kappa", unit="kappa"),
                 ]
     return rows
 
@@ -294,12 +294,14 @@ def _wins(
     confidence: float,
 ) -> list[MeasureRow]:
     """Return the share of its pairs that people would say an entrant won, and what corrects it."""
-    own = [
+    of_entrant = [
         pair
         for pair in pairs
         if entrant in (pair.entrant_a, pair.entrant_b) and pair.judged is not None
     ]
-    share = share_by_prompt((pair.prompt_id, pair.judged == _side(pair, entrant)) for pair in own)
+    share = share_by_prompt(
+        (pair.prompt_id, pair.judged == _side(pair, entrant)) for pair in of_entrant
+    )
     asked_won, asked_not = (
         [
             _ask(pair, label, right=label.word == _side(pair, entrant))
@@ -315,52 +317,52 @@ def _wins(
     measures = {
         "wins": _correct(share, [each for each in parts if each.share], about, confidence),
         "wins_by_judge": Estimate(share.rate, n=share.n),
-        "wins_where_judge_says_so": Estimate(parts[0].told.rate, n=len(asked_won)),
-        "wins_where_judge_does_not": Estimate(parts[1].told.rate, n=len(asked_not)),
+        "wins_where_judge_says_so": Estimate(parts[0].right_share.rate, n=len(asked_won)),
+        "wins_where_judge_does_not": Estimate(parts[1].right_share.rate, n=len(asked_not)),
     }
     return [
-        _row(found, measure=measure, subject=entrant, unit="share")
-        for measure, found in measures.items()
+        _row(estimate, measure=measure, subject=entrant, unit="share")
+        for measure, estimate in measures.items()
     ]
 
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """The pairs of which the judge says one thing.
+    """The pairs about which the judge says one thing.
 
     Attributes:
         share: Of all pairs that are judged.
-        asked: Labels on some of them, and whether they say that the entrant won.
+        answers: Labels on some of them, and whether they say that the entrant won.
     """
 
     share: float
-    asked: Sequence[_Asked]
+    answers: Sequence[_Asked]
 
     @property
-    def told(self) -> ShareByPrompt:
-        return _share_of(self.asked)
+    def right_share(self) -> ShareByPrompt:
+        return _share_of(self.answers)
 
     @property
     def middle(self) -> float:
         """The share of wins, with a case of either kind added, so that 0 and 1 have intervals."""
-        n, rate = self.told.n_effective, self.told.rate or 0.0
+        n, rate = self.right_share.n_effective, self.right_share.rate or 0.0
         return (n * rate + 1) / (n + 2)
 
     @property
     def variance(self) -> float:
         """What few labels of this part add to the variance of the share of wins."""
-        return self.share**2 * self.middle * (1 - self.middle) / (self.told.n_effective + 2)
+        return self.share**2 * self.middle * (1 - self.middle) / (self.right_share.n_effective + 2)
 
 
 def _correct(
     share: ShareByPrompt, parts: Sequence[_Part], about: Opinion, confidence: float
 ) -> Estimate:
     """Return a share of wins as people would count it; `share` is as the judge counts it."""
-    every = [each for part in parts for each in part.asked]
-    if not all(part.asked for part in parts):
+    every = [answer for part in parts for answer in part.answers]
+    if not all(part.answers for part in parts):
         note = "people labelled no pair that the judge says it won, or no other"
         return Estimate(None, n=len(every), note=note)
-    rates = [part.told.rate or 0.0 for part in parts]
+    rates = [part.right_share.rate or 0.0 for part in parts]
     value = math.fsum(part.share * rate for part, rate in zip(parts, rates, strict=True))
     if why := _why_no_interval(every, about):
         return Estimate(value, n=len(every), note=why)
@@ -368,7 +370,7 @@ def _correct(
     variance = math.fsum(part.variance for part in parts) + of_judge / share.n_effective
     freedom = len({each.prompt_id for each in every}) - 1
     if about == "people":
-        moves = [(part.asked, rate, part.share) for part, rate in zip(parts, rates, strict=True)]
+        moves = [(part.answers, rate, part.share) for part, rate in zip(parts, rates, strict=True)]
         added, freedom = _with_raters(moves, variance)
         variance += added
     middle = math.fsum(part.share * part.middle for part in parts)

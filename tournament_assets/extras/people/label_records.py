@@ -159,8 +159,8 @@ def time_of(value: object) -> datetime | None:
     except ValueError:
         return None
     # Within these years, no time zone can take a datetime out of its range.
-    known = moment is not None and moment.tzinfo is not None and 2000 <= moment.year < 2200
-    return moment if known else None
+    is_plausible = moment is not None and moment.tzinfo is not None and 2000 <= moment.year < 2200
+    return moment if is_plausible else None
 
 
 def sample_id_of(tournament_id: str, mode: str, dimension: str | None) -> str:
@@ -310,10 +310,10 @@ class LabelRecords(LedgerDatabase):
 def _as_labelled(sample: LabelSample, labelled: Collection[str]) -> Iterator[SampledPair]:
     """Yield the labelled pairs of a draw, each with its chance of having been labelled."""
     drawn = Counter(pair.stratum for pair in sample.pairs)
-    found = Counter(pair.stratum for pair in sample.pairs if pair.pair_id in labelled)
+    counts = Counter(pair.stratum for pair in sample.pairs if pair.pair_id in labelled)
     for pair in sample.pairs:
         if pair.pair_id in labelled:
-            share = 1.0 if sample.method == "active" else found[pair.stratum] / drawn[pair.stratum]
+            share = 1.0 if sample.method == "active" else counts[pair.stratum] / drawn[pair.stratum]
             yield replace(pair, chance=pair.chance * share)
 
 

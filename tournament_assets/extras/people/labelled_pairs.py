@@ -49,7 +49,7 @@ class LabelledPair:
 
 @dataclass(frozen=True, slots=True)
 class Vote:
-    """What one person said of two responses to a prompt.
+    """What one person said about two responses to a prompt.
 
     Attributes:
         share: The first entrant's share: 1, 0, or 0.5 for a tie.
@@ -95,26 +95,28 @@ def label_pairs(judgments: Iterable[Judgment], votes: Iterable[Vote]) -> tuple[L
     for vote in votes:
         heard.setdefault((answer_key(vote), frozenset((vote.first, vote.second))), []).append(vote)
     pairs = []
-    for each in judgments:
-        if each.share is None:
+    for pair in judgments:
+        if pair.share is None:
             continue
-        own = heard.get((answer_key(each), frozenset((each.entrant_a, each.entrant_b))), ())
-        shares = [vote.share if vote.first == each.entrant_a else 1 - vote.share for vote in own]
+        of_pair = heard.get((answer_key(pair), frozenset((pair.entrant_a, pair.entrant_b))), ())
+        shares = [
+            vote.share if vote.first == pair.entrant_a else 1 - vote.share for vote in of_pair
+        ]
         pairs.append(
             LabelledPair(
-                each.prompt_id,
-                each.entrant_a,
-                each.entrant_b,
-                judged=each.share,
+                pair.prompt_id,
+                pair.entrant_a,
+                pair.entrant_b,
+                judged=pair.share,
                 labelled=math.fsum(shares) / len(shares) if shares else None,
-                chance=own[0].chance if own else 1.0,
+                chance=of_pair[0].chance if of_pair else 1.0,
                 raters=tuple(
                     (vote.rater, share)
-                    for vote, share in zip(own, shares, strict=True)
+                    for vote, share in zip(of_pair, shares, strict=True)
                     if vote.rater is not None
                 ),
-                weight=each.weight,
-                sample=each.sample,
+                weight=pair.weight,
+                sample=pair.sample,
             )
         )
     return tuple(pairs)
@@ -129,11 +131,11 @@ def require_labelled(
         InputError: If a share, a chance or the weight is out of its range, a pair names an unknown
             entrant, or no pair is labelled.
     """
-    problems, known = Problems(), frozenset(entrants)
+    problems, names = Problems(), frozenset(entrants)
     if weight is not None and not 0 <= weight <= 1:
         problems.add(f"weight is {weight!r}; expected a number from 0 to 1")
     for pair in pairs:
-        if pair.first not in known or pair.second not in known or pair.first == pair.second:
+        if pair.first not in names or pair.second not in names or pair.first == pair.second:
             words = f"are not a pair of entrants; expected two of {', '.join(entrants)}"
             problems.add(f"{_named(pair)} {words}")
         for name, share in (("judged", pair.judged), ("labelled", pair.labelled)):
@@ -267,15 +269,15 @@ def connected_entrants(pairs: Sequence[LabelledPair], entrants: Sequence[str]) -
         [np.nan if pair.labelled is None else pair.labelled for pair in pairs], dtype=np.float64
     )
     wins = np.zeros((2, len(entrants), len(entrants)))
-    for own, shares in zip(wins, (label, judged), strict=True):
+    for table, shares in zip(wins, (label, judged), strict=True):
         heard = ~np.isnan(shares)
-        np.add.at(own, (first[heard], second[heard]), shares[heard])
-        np.add.at(own, (second[heard], first[heard]), 1 - shares[heard])
-    found = np.arange(len(entrants))
+        np.add.at(table, (first[heard], second[heard]), shares[heard])
+        np.add.at(table, (second[heard], first[heard]), 1 - shares[heard])
+    members = np.arange(len(entrants))
     while True:
-        inside = np.ix_(found, found)
+        inside = np.ix_(members, members)
         rated = find_standing(wins[0][inside]).rated & find_standing(wins[1][inside]).rated
         if rated.all() or not rated.any():
-            found = found[rated]
-            return {entrants[int(index)]: place for place, index in enumerate(found)}
-        found = found[rated]
+            members = members[rated]
+            return {entrants[int(index)]: place for place, index in enumerate(members)}
+        members = members[rated]

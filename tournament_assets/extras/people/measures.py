@@ -7,7 +7,7 @@ HUMAN_AGREEMENT = Measure(
     "agreement with people",
     "Agreement with people on the same pairs: Cohen's kappa over wins and ties, 1 for always and "
     "0 for chance.",
-    "The judge measures something else than these people do: read pairs they settle "
+    "The judge does not measure what these people do: read pairs they settle "
     "differently, and change the rubric, the judge, or the claim.",
     "kappa",
     asset="people_measures",

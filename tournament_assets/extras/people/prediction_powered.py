@@ -161,19 +161,19 @@ def separate_powered(fit: PoweredFit, *, resampling: Resampling) -> SeparatedEnt
         resampling: How many sets of ratings to draw, the seed, and the joint confidence of all
             conclusions.
     """
-    known = np.flatnonzero([each.standard_error is not None for each in fit.ratings])
+    fitted = np.flatnonzero([rating.standard_error is not None for rating in fit.ratings])
     ratings = np.array([each.value or 0.0 for each in fit.ratings])
     drawn = np.full((resampling.n, ratings.size), np.nan)
-    values, vectors = np.linalg.eigh(fit.covariance[np.ix_(known, known)])
+    values, vectors = np.linalg.eigh(fit.covariance[np.ix_(fitted, fitted)])
     # The rule below already widens by n / (n - 1).
     unit = max(fit.n_prompts, 2)
     spread = np.sqrt(np.maximum(values, 0.0) * ((unit - 1) / unit))
     generator = np.random.default_rng(resampling.seed)
-    noise = generator.standard_normal((resampling.n, known.size))
+    noise = generator.standard_normal((resampling.n, fitted.size))
     if fit.degrees_of_freedom < unit - 1:
         chances = generator.chisquare(fit.degrees_of_freedom, (resampling.n, 1))
         noise *= np.sqrt(fit.degrees_of_freedom / chances)
-    drawn[:, known] = ratings[known] + (noise * spread) @ vectors.T
+    drawn[:, fitted] = ratings[fitted] + (noise * spread) @ vectors.T
     return separate_entrants(
         BootstrapRatings(tuple(each.entrant for each in fit.ratings), drawn, fit.n_prompts),
         ratings=[each.value if each.standard_error is not None else None for each in fit.ratings],
@@ -427,8 +427,8 @@ def draw_by_worth(worth: Floats, numbers: Floats, chances: Floats, n_new: int) -
         chances: The chance of each pair in earlier draws; 0 if it was not drawn.
         n_new: How many more; all that are left if there are fewer.
     """
-    left = np.flatnonzero(chances == 0)
-    order = left[np.lexsort((left, (numbers / worth)[left]))]
+    undrawn = np.flatnonzero(chances == 0)
+    order = undrawn[np.lexsort((undrawn, (numbers / worth)[undrawn]))]
     chosen, rest = order[:n_new], order[n_new:]
     threshold = (numbers / worth)[rest[0]] if rest.size else np.inf
     raised = np.maximum(chances, np.minimum(worth * threshold, 1.0))
@@ -462,10 +462,10 @@ def label_worth(pairs: Sequence[LabelledPair], *, entrants: Sequence[str]) -> Fl
     )
     worth = np.ones(len(pairs))
     if inside.any():
-        told = PairDesign.of([p for p, is_in in zip(judged, inside, strict=True) if is_in], members)
-        expected = told.expected(_fit(told, 0.0))
+        base = PairDesign.of([p for p, is_in in zip(judged, inside, strict=True) if is_in], members)
+        expected = base.expected(_fit(base, 0.0))
         spread = np.sqrt(expected * (1 - expected) * _surprise(design, expected))
-        bread = _bread(told, expected)
+        bread = _bread(base, expected)
         reach = np.linalg.norm(bread[design.first] - bread[design.second], axis=1)
         worth[inside] = spread * reach
         # Entrants that are not connected yet are asked about as often as the best pair.
@@ -480,8 +480,8 @@ def _surprise(design: PairDesign, expected: Floats) -> Floats:
         kind = (design.judged != 0.5) == is_decided
         seen = kind & design.is_labelled
         strayed = ((design.label - expected)[seen] ** 2).sum()
-        said = (expected * (1 - expected))[seen].mean() if seen.any() else 1.0
-        factors[kind] = (strayed / said + _EVERYBODY_ALIKE) / (seen.sum() + _EVERYBODY_ALIKE)
+        spread = (expected * (1 - expected))[seen].mean() if seen.any() else 1.0
+        factors[kind] = (strayed / spread + _EVERYBODY_ALIKE) / (seen.sum() + _EVERYBODY_ALIKE)
     return factors
 
 

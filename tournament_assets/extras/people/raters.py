@@ -20,9 +20,9 @@ def too_few_raters(n_raters: int, *, are_all_known: bool = True) -> str | None:
     """Explain why so many known raters do not show how people differ; None if they do."""
     if n_raters >= MIN_RATERS and are_all_known:
         return None
-    found = f"labels of {n_raters} known {'person' if n_raters == 1 else 'people'}"
+    count = f"labels of {n_raters} known {'person' if n_raters == 1 else 'people'}"
     return (
-        f"{found}; an interval of people's opinion needs {MIN_RATERS}, and to know who gave each "
+        f"{count}; an interval of people's opinion needs {MIN_RATERS}, and to know who gave each "
         "label: ask more people, or set labels.about to these_raters"
     )
 

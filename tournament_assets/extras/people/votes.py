@@ -34,7 +34,6 @@ from tournament_assets.tournament.json_lines import JsonObject, parse_object, pa
 VOTES_FORMAT = "tournament-votes"
 MAX_FILE_BYTES = 8 * 2**20
 MAX_VOTES = 20_000
-_LISTED_PROBLEMS = 50
 _ORIGIN = "lmsys"
 _HEX = re.compile("[0-9a-f]{16,64}")
 _SAID = {"A": "a", "B": "b", "tie": "tie", "both_bad": "both_bad", "undo": "undo"}
@@ -62,7 +61,7 @@ class ForeignVote:
 
     Attributes:
         name: Identifies it in that tool.
-        said: `a` for the response shown first, `b` for the other one.
+        word: `a` for the response shown first, `b` for the other one.
         texts: The two responses, in the order shown; None if the file has none.
         models: Who wrote them, in that order; None if the file does not say.
         strings: Every text in the row, one of which is the prompt or its id.
@@ -70,7 +69,7 @@ class ForeignVote:
 
     name: str
     rater: str
-    said: GivenVote
+    word: GivenVote
     texts: tuple[str, str] | None
     models: tuple[str, str] | None
     strings: frozenset[str]
@@ -90,11 +89,7 @@ class ReadingOptions:
 
 
 def read_foreign_votes(path: Path, options: ReadingOptions) -> list[ForeignVote]:
-    """Read another tool's file.
-
-    Raises:
-        InputError: With every problem, the first 50 in full.
-    """
+    """Read another tool's file."""
     try:
         size = path.stat().st_size
     except OSError as error:
@@ -118,7 +113,7 @@ def _read_vote(row: JsonObject, options: ReadingOptions) -> ForeignVote:
     return ForeignVote(
         name=name,
         rater=clean_rater(str(rater)[:60]),
-        said=_said(row),
+        word=_said(row),
         texts=texts,
         models=_both(flat, ("model_a", "model_b")),
         strings=frozenset(plain_text(text) for text in flat.values() if text is not None),
@@ -126,8 +121,8 @@ def _read_vote(row: JsonObject, options: ReadingOptions) -> ForeignVote:
 
 
 def _said(row: JsonObject) -> GivenVote:
-    said = row.get("winner")
-    if said in (None, ""):
+    winner = row.get("winner")
+    if winner in (None, ""):
         marked = [
             name
             for name in ("winner_model_a", "winner_model_b", "winner_tie")
@@ -135,10 +130,10 @@ def _said(row: JsonObject) -> GivenVote:
         ]
         if len(marked) != 1:
             raise InputError(f"{len(marked)} of the columns winner_… are 1; expected one")
-        said = marked[0].removeprefix("winner_")
-    vote = _WORDS.get(str(said).lower())
+        winner = marked[0].removeprefix("winner_")
+    vote = _WORDS.get(str(winner).lower())
     if vote is None:
-        raise InputError(f"the winner is {said!r:.80}; expected one of {', '.join(_WORDS)}")
+        raise InputError(f"the winner is {winner!r:.80}; expected one of {', '.join(_WORDS)}")
     return vote
 
 
@@ -210,26 +205,26 @@ def read_votes(
     if len(rows) > MAX_VOTES:
         raise InputError(f"there are {len(rows)} votes; expected at most {MAX_VOTES}")
     now = now or datetime.now(UTC)
-    problems = Problems(listed=_LISTED_PROBLEMS)
+    problems = Problems(of_file=True)
     votes: list[LabelVote] = []
     for number, row in enumerate(rows, start=1):
-        found = list(_row_problems(row, pairs))
-        if found:
-            problems.extend(f"vote {number}: {problem}" for problem in found)
+        row_problems = list(_row_problems(row, pairs))
+        if row_problems:
+            problems.extend(f"vote {number}: {problem}" for problem in row_problems)
             continue
         pair = pairs[row["pair"]]
-        shown: Literal["ab", "ba"] = "ab" if row["first"] == pair.digest_a else "ba"
-        said = _SAID[row["said"]]
-        if said in ("a", "b") and shown == "ba":
-            said = "b" if said == "a" else "a"
+        order: Literal["ab", "ba"] = "ab" if row["first"] == pair.digest_a else "ba"
+        word = _SAID[row["said"]]
+        if word in ("a", "b") and order == "ba":
+            word = "b" if word == "a" else "a"
         votes.append(
             LabelVote(
                 vote_id=row["id"],
                 sample_id=sample_id,
                 pair_id=pair.pair_id,
                 rater=rater,
-                vote=said,  # type: ignore[arg-type]  # one of the words of _SAID
-                shown=shown,
+                vote=word,  # type: ignore[arg-type]  # one of the words of _SAID
+                shown=order,
                 given_at=_when(row, now),
                 origin=origin,
                 rubric_hash=rubric_hash,
@@ -268,9 +263,9 @@ def _is_number(value: object, most: float) -> bool:
 
 
 def _when(row: JsonObject, now: datetime) -> datetime:
-    given = time_of(row["at"]) if "at" in row else None
-    if given is not None:
-        return given.astimezone(UTC)
+    moment = time_of(row["at"]) if "at" in row else None
+    if moment is not None:
+        return moment.astimezone(UTC)
     return now - min(timedelta(milliseconds=float(str(row["age"]))), timedelta(days=365))
 
 
@@ -367,21 +362,21 @@ class _Pairs:
         for pair in pairs:
             texts = (plain_text(pair.response_a), plain_text(pair.response_b))
             names = (pair.entrant_a, pair.entrant_b)
-            for known, both in ((self._by_texts, texts), (self._by_names, names)):
-                known.setdefault(both, []).append((pair, "ab"))
-                known.setdefault(both[::-1], []).append((pair, "ba"))
+            for index, both in ((self._by_texts, texts), (self._by_names, names)):
+                index.setdefault(both, []).append((pair, "ab"))
+                index.setdefault(both[::-1], []).append((pair, "ba"))
 
     def find(self, vote: ForeignVote) -> list[_Found]:
         """Return all pairs that match a vote, each with the order in which it was shown."""
         named = self._by_names.get(vote.models, []) if vote.models else []
         if vote.texts is not None and any(vote.texts):
-            found = self._by_texts.get((plain_text(vote.texts[0]), plain_text(vote.texts[1])), [])
-            found = [each for each in found if each in named] if named else found
+            matches = self._by_texts.get((plain_text(vote.texts[0]), plain_text(vote.texts[1])), [])
+            matches = [match for match in matches if match in named] if named else matches
         else:
-            found = named
+            matches = named
         return [
-            (pair, shown)
-            for pair, shown in found
+            (pair, order)
+            for pair, order in matches
             if {pair.prompt_id, plain_text(pair.prompt_text)} & vote.strings
         ]
 
@@ -411,43 +406,43 @@ def import_foreign_votes(
     votes: list[LabelVote] = []
     labelled: dict[str, PairToJudge] = {}
     now = datetime.now(UTC)
-    for each in foreign:
-        found = index.find(each)
-        if not found:
+    for foreign_vote in foreign:
+        matches = index.find(foreign_vote)
+        if not matches:
             left_out[NO_PAIR] += 1
-        elif found[0][0].response_a == found[0][0].response_b:
+        elif matches[0][0].response_a == matches[0][0].response_b:
             left_out[SAME_TEXT] += 1
             continue
-        for pair, shown in found:
+        for pair, order in matches:
             pair_id = pair_identity(pair, *scope)["pair_id"]
             labelled.setdefault(pair_id, pair)
-            votes.append(_vote(each, pair_id, shown, scope=scope, now=now))
+            votes.append(_vote(foreign_vote, pair_id, order, scope=scope, now=now))
     sample = _sample(pairs, labelled, scope=scope, is_random=is_random, ledger=ledger, path=path)
     drawn = {pair.pair_id for pair in sample.pairs}
-    kept = [vote for vote in votes if vote.pair_id in drawn]
-    if len(kept) < len(votes):
-        left_out[NOT_DRAWN] += len(votes) - len(kept)
-    return ImportedVotes(len(kept), ledger.keep_votes(kept), left_out=dict(left_out))
+    drawn_votes = [vote for vote in votes if vote.pair_id in drawn]
+    if len(drawn_votes) < len(votes):
+        left_out[NOT_DRAWN] += len(votes) - len(drawn_votes)
+    return ImportedVotes(len(drawn_votes), ledger.keep_votes(drawn_votes), left_out=dict(left_out))
 
 
 def _vote(
     vote: ForeignVote,
     pair_id: str,
-    shown: Literal["ab", "ba"],
+    order: Literal["ab", "ba"],
     *,
     scope: tuple[str, str, str | None],
     now: datetime,
 ) -> LabelVote:
-    said = vote.said
-    if shown == "ba" and said in ("a", "b"):
-        said = "b" if said == "a" else "a"
+    word = vote.word
+    if order == "ba" and word in ("a", "b"):
+        word = "b" if word == "a" else "a"
     return LabelVote(
-        vote_id=fingerprint([_ORIGIN, vote.name, vote.rater, pair_id, vote.said]),
+        vote_id=fingerprint([_ORIGIN, vote.name, vote.rater, pair_id, vote.word]),
         sample_id=sample_id_of(*scope),
         pair_id=pair_id,
         rater=vote.rater,
-        vote=said,
-        shown=shown,
+        vote=word,
+        shown=order,
         given_at=now,
         origin=_ORIGIN,
     )
@@ -473,9 +468,9 @@ def _sample(
             "say --random if they are a random draw of all pairs of the mode"
         )
     different, same = split_identical(pairs)
-    known = {pair_identity(pair, *scope)["pair_id"]: pair for pair in different}
+    by_id = {pair_identity(pair, *scope)["pair_id"]: pair for pair in different}
     earlier = () if before is None else (pair.pair_id for pair in before.pairs)
-    order = [pair_id for pair_id in dict.fromkeys((*earlier, *labelled)) if pair_id in known]
+    order = [pair_id for pair_id in dict.fromkeys((*earlier, *labelled)) if pair_id in by_id]
     if not order:
         raise InputError(f"{path}: {NO_PAIR}; expected labels of pairs of mode {scope[1]!r}")
     sample = LabelSample(
@@ -491,7 +486,7 @@ def _sample(
         overlap=0.0,
         pairs=tuple(
             SampledPair(
-                **pair_identity(known[pair_id], *scope),
+                **pair_identity(by_id[pair_id], *scope),
                 position=position,
                 chance=len(order) / len(different),
                 stratum="",

@@ -4,21 +4,15 @@ import os
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
-from tournament_assets.cli.options import Later, config_option, json_option, show_report
+from tournament_assets.cli.options import config_option, json_option, show_report
 from tournament_assets.extras.planning.planner import plan_prompts
 from tournament_assets.extras.planning.tables import DimensionPlan, plan_document, plan_files
 from tournament_assets.run_comparison.run_reading import read_finished_runs
 from tournament_assets.storage.atomic_files import write_bytes_atomically
 from tournament_assets.tournament.config import Mode
-
-if TYPE_CHECKING:
-    from tournament_assets import launching
-else:
-    launching = Later("launching")
 
 
 @click.command("plan")
@@ -50,8 +44,8 @@ def plan_command(
     """Compute how many prompts it takes to separate entrants 10, 20 and 50 Elo points apart.
 
     Two entrants are separated if one is better by the leaderboard's rule for all pairs of a
-    dimension together; the probability of that is to be 80 %. The plan also gives the
-    cost of judging everything or adaptively, in both orders or in one. It sends nothing.
+    dimension together, with a probability of 80 %. The plan also gives the cost of judging
+    everything or adaptively, in both orders or in one. It sends nothing.
     """
     plans = plan_tournament(
         config_path, mode, environment=os.environ, pilot=pilot, judge_model=judge_model
@@ -80,10 +74,9 @@ def plan_tournament(
     Args:
         mode: The mode whose prompts and judge are planned.
         pilot: A finished run directory to learn from; None for assumed values.
-
-    Raises:
-        InputError: If the config, the bank, a rubric, a recorded file or the pilot cannot be used.
     """
+    from tournament_assets import launching
+
     (run,) = read_finished_runs([pilot]) if pilot else (None,)
     estimate = launching.estimate_tournament(
         config_path, mode, environment=environment, judge_model=judge_model

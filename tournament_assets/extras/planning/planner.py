@@ -74,10 +74,10 @@ class _Planner:
         self._requests_per_prompt = 2 * n_samples * self._noise.n_pairs
         self._n_prompts = self._workload.presentations // max(1, self._requests_per_prompt)
         costs = [_usd_if_new(each, dimension) for each in estimate.by_judge]
-        known = [cost for cost in costs if cost is not None]
+        priced = [cost for cost in costs if cost is not None]
         self._usd_per_request = (
-            sum(known) / self._workload.presentations
-            if len(known) == len(costs) and self._workload.presentations
+            sum(priced) / self._workload.presentations
+            if len(priced) == len(costs) and self._workload.presentations
             else None
         )
         adaptive = config.mode(estimate.mode).adaptive or AdaptiveConfig()
@@ -106,7 +106,7 @@ class _Planner:
     def _choices(self, gap: float, power: float) -> list[PlannedChoice]:
         curve = self._curve(gap)
         whole = curve.prompts(power)
-        found = [self._choice(_EVERYTHING, gap, whole, curve.formula_prompts(power))]
+        plans = [self._choice(_EVERYTHING, gap, whole, curve.formula_prompts(power))]
         population = adaptive_prompts(self._noise, gap, self._rule(1, is_bank=False), power=power)
         for way, prompts, is_bank in ((_POPULATION, population, False), (_BANK, whole, True)):
             judged = 1.0
@@ -114,8 +114,8 @@ class _Planner:
                 judged = adaptive_share(
                     self._noise, self._rule(prompts, is_bank=is_bank), tail=self._tail
                 )
-            found.append(self._choice(way, gap, prompts, None, judged=judged, rounds=self._rounds))
-        return found
+            plans.append(self._choice(way, gap, prompts, None, judged=judged, rounds=self._rounds))
+        return plans
 
     def _rule(self, n_prompts: int, *, is_bank: bool) -> StoppingRule:
         return StoppingRule(

@@ -3,8 +3,7 @@
 Two entrants are *separated* as on the leaderboard: by Bradley-Terry strengths with ties as half
 wins, whole prompts being the unit, all pairs of the dimension together (`ratings.significance`).
 Where that draws resamples, this takes their limit, the sandwich by prompt and the largest of
-correlated normal differences, so that hundreds of tournaments can be simulated; a test holds the
-two against each other.
+correlated normal differences, so that hundreds of tournaments can be simulated.
 
 How prompts differ is a standard deviation that each prompt adds to each entrant's logit, found by
 how far the residuals of two pairs that share an entrant go together within a prompt. With s the
@@ -38,11 +37,11 @@ from tournament_assets.ratings.intervals import can_tell
 from tournament_assets.ratings.matches import Matches, require_confidence
 from tournament_assets.ratings.sequential import StoppingRule, aimed_capital, decide
 from tournament_assets.tournament.errors import InputError
+from tournament_assets.tournament.estimates import CELLS_AT_ONCE
 
 ELO_PER_NAT = 400.0 / math.log(10.0)
 _LARGEST_SIMULATION = 1000
-"""More prompts are not simulated: errors shrink with the root of their number by then."""
-_CELLS_AT_ONCE = 2_000_000
+"""The most prompts that are simulated; from here on, errors shrink as 1 / sqrt(prompts)."""
 
 
 @cache
@@ -142,16 +141,16 @@ def _moments(matches: Matches, residuals: NDArray[np.float64]) -> tuple[float, f
         residuals: Of the first entrants' shares, shape (n_matches,).
     """
     n = len(np.unique(matches.prompt_index))
-    left = residuals * np.sqrt(n / (n - 1))
+    scaled = residuals * np.sqrt(n / (n - 1))
     shape = (len(matches.prompts), len(matches.entrants))
     scores, squares, games = (np.zeros(shape) for _ in range(3))
     for side, sign in ((matches.first, 1.0), (matches.second, -1.0)):
-        np.add.at(scores, (matches.prompt_index, side), sign * left)
-        np.add.at(squares, (matches.prompt_index, side), left**2)
+        np.add.at(scores, (matches.prompt_index, side), sign * scaled)
+        np.add.at(squares, (matches.prompt_index, side), scaled**2)
         np.add.at(games, (matches.prompt_index, side), 1.0)
     n_products = (games**2 - games).sum()
     product = float((scores**2 - squares).sum() / n_products) if n_products else 0.0
-    return float((left**2).mean()), product
+    return float((scaled**2).mean()), product
 
 
 def _shared(prompt_sd: float, *, decided: float) -> float:
@@ -226,8 +225,8 @@ class PowerCurve:
 
     def simulate(self, n_prompts: int) -> float:
         """Return the share of simulated tournaments that separate the two, the better above."""
-        found = self._ratios(n_prompts)
-        return float((found > self._reach(n_prompts)).mean())
+        ratios = self._ratios(n_prompts)
+        return float((ratios > self._reach(n_prompts)).mean())
 
     def prompts(self, power: float = 0.8) -> int | None:
         """Return the prompts for a power, by simulation; None if ties allow no such difference."""
@@ -236,8 +235,8 @@ class PowerCurve:
         # The formula says where to look. There the ratio of difference and error is measured; it
         # grows with the root of the number of prompts.
         near = max(20, min(self.formula_prompts(power), _LARGEST_SIMULATION))
-        found = self._ratios(near)
-        mean, spread = float(found.mean()) / math.sqrt(near), float(found.std())
+        ratios = self._ratios(near)
+        mean, spread = float(ratios.mean()) / math.sqrt(near), float(ratios.std())
         if mean <= 0:
             return None
         return _fewest(lambda n: self._power(mean * math.sqrt(n), n, spread=spread) >= power)
@@ -261,12 +260,12 @@ class PowerCurve:
     def _ratios(self, n_prompts: int) -> NDArray[np.float64]:
         """Simulate the difference of the two over its error, shape (n_tournaments,)."""
         generator = np.random.default_rng((self.seed, n_prompts))
-        at_once = max(1, _CELLS_AT_ONCE // (n_prompts * self.noise.n_pairs))
-        found = []
+        at_once = max(1, CELLS_AT_ONCE // (n_prompts * self.noise.n_pairs))
+        parts = []
         for begin in range(0, self.n_tournaments, at_once):
             count = min(at_once, self.n_tournaments - begin)
-            found.append(_ratio(self.draw(n_prompts, count, generator), self.noise.n_entrants))
-        return np.concatenate(found)
+            parts.append(_ratio(self.draw(n_prompts, count, generator), self.noise.n_entrants))
+        return np.concatenate(parts)
 
     def draw(
         self, n_prompts: int, n_tournaments: int, generator: np.random.Generator
@@ -308,13 +307,13 @@ class PowerCurve:
     def _logit_gap(self) -> float:
         """Return by how much the logits of the two differ for the difference of ratings."""
         decided = 1 - self.noise.tied - self.noise.split
-        wanted = (win_share(self.elo) - 0.5) / decided
+        lead = (win_share(self.elo) - 0.5) / decided
         nodes, weights = _quadrature()
         low, high = 0.0, 30.0
         for _ in range(60):
             middle = (low + high) / 2
             logits = middle + math.sqrt(2) * self.noise.prompt_sd * nodes
-            is_low = float((1 / (1 + np.exp(-logits))) @ weights) - 0.5 < wanted
+            is_low = float((1 / (1 + np.exp(-logits))) @ weights) - 0.5 < lead
             low, high = (middle, high) if is_low else (low, middle)
         return low
 
@@ -329,17 +328,17 @@ def _ratio(shares: NDArray[np.float64], k: int) -> NDArray[np.float64]:
     wins[:, below, above] = n_prompts - totals + 0.5
     strengths = log_strengths(wins)
     expected = 1 / (1 + np.exp(strengths[:, below] - strengths[:, above]))
-    left = shares - expected[:, None, :]
+    residuals = shares - expected[:, None, :]
     sides = np.zeros((above.size, k))
     sides[np.arange(above.size), above] = 1.0
     sides[np.arange(above.size), below] = -1.0
-    scores = left @ sides
+    scores = residuals @ sides
     meat = np.swapaxes(scores, 1, 2) @ scores
     weight = (n_prompts + 1) * expected * (1 - expected)
     curvature = np.swapaxes(sides, 0, 1) @ (weight[:, :, None] * sides)
     contrast = np.zeros(k)
     contrast[:2] = 1.0, -1.0
-    # The added constant gives the curvature an inverse, and contrasts do not see it.
+    # The added constant gives the curvature an inverse, and leaves contrasts alone.
     lean = np.linalg.solve(curvature + 1.0, np.broadcast_to(contrast[:, None], (len(shares), k, 1)))
     error = np.sqrt((np.swapaxes(lean, 1, 2) @ meat @ lean)[:, 0, 0])
     # Without spread the quotient is large, and no division by zero.
@@ -368,8 +367,8 @@ def adaptive_share(
 ) -> float:
     """Return the share of a dimension's pairs that adaptive judging is expected to take.
 
-    The field is that of `noise.gaps`, all equal where there are none. Banks that are too large to
-    simulate are made smaller and their gaps wider by the root of it, which evidence cannot tell.
+    The field is that of `noise.gaps`, all equal where there are none. A bank too large to simulate
+    is shrunk, and its gaps grow by the square root of the factor, which keeps the evidence.
     """
     n = min(rule.n_prompts, _LARGEST_SIMULATION // 4)
     small = replace(rule, n_pairs=noise.n_pairs, n_prompts=n)
@@ -378,8 +377,8 @@ def adaptive_share(
     judged = 0.0
     for _ in range(n_tournaments):
         shares = _draw_pairs(gaps, noise, (noise.n_pairs, n), generator)
-        for found in decide(list(shares), small):
-            stopped = n if found.judged is None else found.judged
+        for decision in decide(list(shares), small):
+            stopped = n if decision.judged is None else decision.judged
             judged += (stopped + tail * (n - stopped)) / n
     return judged / (n_tournaments * noise.n_pairs)
 
@@ -414,10 +413,10 @@ def _prompts_for(gap: float, noise: JudgingNoise, rule: StoppingRule, power: flo
     def is_enough(n: int) -> bool:
         if n > 4 * _LARGEST_SIMULATION:
             return True
-        own = replace(rule, n_prompts=n)
+        at_n = replace(rule, n_prompts=n)
         shares = _draw_pairs(np.full(400, gap), noise, (400, n), np.random.default_rng((0, n)))
-        capital = aimed_capital(shares, own, side="first").max(axis=-1)
-        return bool((capital >= math.log(own.threshold())).mean() >= power)
+        capital = aimed_capital(shares, at_n, side="first").max(axis=-1)
+        return bool((capital >= math.log(at_n.threshold())).mean() >= power)
 
     return _fewest(is_enough)
 

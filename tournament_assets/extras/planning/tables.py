@@ -173,7 +173,7 @@ def plan_files(plans: Sequence[DimensionPlan], path: Path) -> dict[Path, bytes]:
     """
     encode = {".png": to_png, ".svg": to_svg}.get(path.suffix.lower())
     if encode is None:
-        raise InputError(f"the picture is to be {path.name!r}; expected a name in .png or .svg")
+        raise InputError(f"the picture is named {path.name!r}; expected a name in .png or .svg")
     return {
         path if len(plans) == 1 else path.with_stem(f"{path.stem}_{plan.dimension}"): encode(
             draw_plan(plan)

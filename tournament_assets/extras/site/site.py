@@ -18,11 +18,10 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-import pyarrow.parquet as pq
-
 from tournament_assets.reports.figures.canvas import short_label
 from tournament_assets.reports.figures.figures import spread
 from tournament_assets.reports.rendering import render_template
+from tournament_assets.run_comparison.run_reading import read_standings
 from tournament_assets.storage.run_directory import read_manifest
 from tournament_assets.tournament.errors import InputError
 from tournament_assets.tournament.estimates import Estimate, Rating
@@ -162,7 +161,7 @@ def write_site(runs: Sequence[SiteRun], out: Path) -> list[Path]:
         The files, by name.
 
     Raises:
-        InputError: If the folder holds something that is no such site.
+        InputError: If the folder holds anything else.
     """
     _refuse_another_folder(out)
     out.parent.mkdir(parents=True, exist_ok=True)
@@ -189,12 +188,12 @@ def site_pages(runs: Sequence[SiteRun]) -> dict[str, str]:
     for run in runs:
         by_page.setdefault(run.page, []).append(run)
     pages = {"index.html": _render("index.html.jinja", by_page=by_page, runs=runs)}
-    for name, own in by_page.items():
+    for name, of_page in by_page.items():
         pages[name] = _render(
             "runs.html.jinja",
-            latest=own[0],
-            rows=list(zip(own, _changes(own), strict=True)),
-            histories=[_history(own[::-1], each) for each in own[0].standings],
+            latest=of_page[0],
+            rows=list(zip(of_page, _changes(of_page), strict=True)),
+            histories=[_history(of_page[::-1], dimension) for dimension in of_page[0].standings],
         )
     return pages
 
@@ -217,33 +216,18 @@ def _read_run(folder: Path) -> SiteRun:
     for name in (tournament, mode):
         if not _SAFE_NAME.fullmatch(name):
             raise ValueError(f"{name!r} is not the name of a tournament or mode")
-    for name in ("report.html", "report.json"):
-        if not (folder / name).is_file():
-            raise ValueError(f"{name} is missing")
-    standings: dict[str, list[Rating]] = {}
-    for row in pq.read_table(folder / "leaderboard.parquet").to_pylist():
-        standings.setdefault(str(row["dimension"]), []).append(_standing(row))
+    if not (folder / "report.html").is_file():
+        raise ValueError("report.html is missing")
     return SiteRun(
         folder=folder,
         tournament=tournament,
         mode=mode,
-        screen=json.loads((folder / "report.json").read_text(encoding="utf-8")),
+        screen=manifest["first_screen"],
         finished_at=datetime.fromisoformat(str(manifest["finished_at"])),
         judge=f"{manifest['judge_model']}, {manifest['judge']}",
         facts=tuple(_facts(manifest)),
-        standings={name: tuple(rows) for name, rows in standings.items()},
+        standings=read_standings(folder),
         inputs=_fingerprints(manifest),
-    )
-
-
-def _standing(row: Mapping[str, Any]) -> Rating:
-    return Rating(
-        row["rating"],
-        low=row["low"],
-        high=row["high"],
-        rank=row["rank"],
-        entrant=str(row["entrant_id"]),
-        group=row["group"],
     )
 
 
@@ -253,7 +237,7 @@ def _facts(manifest: Mapping[str, Any]) -> list[str]:
         format_plural(len(manifest["entrants"]), "entrant"),
     ]
     trust = manifest.get("trust", {}).values()
-    amber = sum(shown == "amber" for lights in trust for shown in lights.values())
+    amber = sum(state == "amber" for lights in trust for state in lights.values())
     if amber:
         facts.append(f"{format_plural(amber, 'amber light')} on the judge: too few to tell")
     return facts
@@ -261,21 +245,21 @@ def _facts(manifest: Mapping[str, Any]) -> list[str]:
 
 def _fingerprints(manifest: Mapping[str, Any]) -> dict[str, str]:
     inputs = manifest.get("inputs", {})
-    found = {
+    values = {
         "judge": manifest["judge_model"],
         "prompts": inputs.get("selected_prompts"),
         **{name: inputs.get(name) for name in ("rubrics", "entrants")},
     }
-    return {name: json.dumps(value, sort_keys=True) for name, value in found.items()}
+    return {name: json.dumps(value, sort_keys=True) for name, value in values.items()}
 
 
 def _changes(runs: Sequence[SiteRun]) -> list[str]:
     """List for each run, the newest first, which inputs are not those of the run before."""
-    said = []
+    lines = []
     for now, then in itertools.pairwise(runs):
         changed = [name for name, value in now.inputs.items() if value != then.inputs[name]]
-        said.append(", ".join(changed) or "nothing")
-    return [*said, "first run"]
+        lines.append(", ".join(changed) or "nothing")
+    return [*lines, "first run"]
 
 
 def _history(runs: Sequence[SiteRun], dimension: str) -> History:
@@ -284,12 +268,12 @@ def _history(runs: Sequence[SiteRun], dimension: str) -> History:
     Args:
         runs: The runs of one tournament and mode, the oldest first.
     """
-    shown = [run for run in runs if dimension in run.standings][-MOST_RUNS:]
-    rated = [row for run in shown for row in run.standings[dimension] if row.value is not None]
+    recent = [run for run in runs if dimension in run.standings][-MOST_RUNS:]
+    rated = [row for run in recent for row in run.standings[dimension] if row.value is not None]
     ends = [end for row in rated for end in (row.value, row.low, row.high) if end is not None]
     low, high = (min(ends) - 10, max(ends) + 10) if ends else (1300.0, 1500.0)
     bottom = _HEIGHT - _BOTTOM
-    step = (_WIDTH - _LEFT - _RIGHT) / max(len(shown), 1)
+    step = (_WIDTH - _LEFT - _RIGHT) / max(len(recent), 1)
 
     def height(points: float) -> float:
         return round(bottom - (points - low) / (high - low) * (bottom - _TOP), 1)
@@ -297,7 +281,7 @@ def _history(runs: Sequence[SiteRun], dimension: str) -> History:
     names = sorted({row.entrant for row in rated})
     gap = min(9.0, 0.7 * step / max(len(names), 1))
     marks: dict[str, list[Mark]] = {name: [] for name in names}
-    for place, run in enumerate(shown):
+    for place, run in enumerate(recent):
         for row in run.standings[dimension]:
             if row.value is None:
                 continue
@@ -324,7 +308,7 @@ def _history(runs: Sequence[SiteRun], dimension: str) -> History:
             for name, place in zip(order, heights, strict=True)
         ),
         ratings=tuple((height(each), f"{each:.0f}") for each in _ticks(low, high)),
-        days=tuple(_days(shown, step)),
+        days=tuple(_days(recent, step)),
         sentence=_history_sentence(runs, dimension),
     )
 
@@ -335,12 +319,12 @@ def _ticks(low: float, high: float) -> list[float]:
     return [first + n * width for n in range(int((high - first) // width) + 1)]
 
 
-def _days(shown: Sequence[SiteRun], step: float) -> list[tuple[float, str]]:
+def _days(runs: Sequence[SiteRun], step: float) -> list[tuple[float, str]]:
     every = max(1, round(90 / step))
     return [
         (round(_LEFT + (place + 0.5) * step, 1), run.day)
-        for place, run in enumerate(shown)
-        if (len(shown) - 1 - place) % every == 0
+        for place, run in enumerate(runs)
+        if (len(runs) - 1 - place) % every == 0
     ]
 
 

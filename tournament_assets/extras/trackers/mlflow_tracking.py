@@ -22,7 +22,7 @@ _SETTINGS = (
     *("mode", "judge", "judge_model", "entrants", "dimensions", "bank_size", "selected_prompts"),
     *("n_perms", "n_bootstraps", "shuffle_seed", "bootstrap_seed", "draw_seed", "is_partial"),
 )
-_FILES = ("manifest.json", "elo_results.json", "leaderboard.parquet", "report.html", "report.md")
+_FILES = ("manifest.json", "elo_results.json", "leaderboard.csv", "report.html", "report.md")
 
 
 def track_in_mlflow(run: FinishedRun, uri: str) -> str:
@@ -32,7 +32,7 @@ def track_in_mlflow(run: FinishedRun, uri: str) -> str:
         uri: Where MLflow keeps its runs, as `MLFLOW_TRACKING_URI` names it.
 
     Raises:
-        InputError: If a secret stands in the address.
+        InputError: If the address holds a secret.
         WorkError: If MLflow refuses.
     """
     problem = url_problem(uri, key_place="MLFLOW_TRACKING_TOKEN")
@@ -46,7 +46,7 @@ def track_in_mlflow(run: FinishedRun, uri: str) -> str:
 
 def _tell(run: FinishedRun, client: MlflowClient) -> str:
     began, ended = (
-        _milliseconds(run.manifest.get(f"{each}_at")) for each in ("started", "finished")
+        _milliseconds(run.manifest.get(f"{moment}_at")) for moment in ("started", "finished")
     )
     run_id = _find_or_create(run, client, began)
     client.log_batch(
@@ -69,9 +69,9 @@ def _find_or_create(run: FinishedRun, client: MlflowClient, began: int | None) -
     experiment = client.get_experiment_by_name(title)
     experiment_id = experiment.experiment_id if experiment else client.create_experiment(title)
     identity = fingerprint(dict(run.manifest))
-    found = client.search_runs([experiment_id], f"tags.`{_RUN_TAG}` = '{identity}'")
-    if found:
-        return str(found[0].info.run_id)
+    runs = client.search_runs([experiment_id], f"tags.`{_RUN_TAG}` = '{identity}'")
+    if runs:
+        return str(runs[0].info.run_id)
     created = client.create_run(
         experiment_id, start_time=began, tags={_RUN_TAG: identity}, run_name=run.folder.name
     )
@@ -79,13 +79,13 @@ def _find_or_create(run: FinishedRun, client: MlflowClient, began: int | None) -
 
 
 def _metrics(run: FinishedRun) -> Iterator[tuple[str, float]]:
-    """Return the numbers that are known; who has no rating has no metric."""
+    """Return the numbers that are known; an entrant without a rating has no metric."""
     for dimension, standings in run.standings.items():
-        for each in standings:
-            values = {"elo": each.value, "low": each.low, "high": each.high}
+        for standing in standings:
+            values = {"elo": standing.value, "low": standing.low, "high": standing.high}
             for name, value in values.items():
                 if value is not None:
-                    yield f"{dimension}/{each.entrant}/{name}", value
+                    yield f"{dimension}/{standing.entrant}/{name}", value
     for dimension, pairs in run.verdicts.items():
         yield f"{dimension}/pairs", len(pairs)
         yield f"{dimension}/unjudged", sum(pair.outcome is Outcome.UNJUDGED for pair in pairs)
@@ -97,8 +97,8 @@ def _lights(run: FinishedRun) -> Iterator[tuple[str, str]]:
             state: ", ".join(name for name, light in lights.items() if light == state)
             for state in ("red", "amber")
         }
-        told = (f"{state}: {names}" for state, names in named.items() if names)
-        yield dimension, "; ".join(told) or "no red light"
+        parts = (f"{state}: {names}" for state, names in named.items() if names)
+        yield dimension, "; ".join(parts) or "no red light"
 
 
 def _text(value: Any) -> str:

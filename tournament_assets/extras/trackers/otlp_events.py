@@ -39,7 +39,7 @@ def send_evaluations(run: FinishedRun, url: str) -> int:
             `OTEL_EXPORTER_OTLP_HEADERS`.
 
     Raises:
-        InputError: If the URL is none.
+        InputError: If the URL is not valid.
         WorkError: If the collector does not take them.
     """
     problem = url_problem(url, key_place="OTEL_EXPORTER_OTLP_HEADERS")
@@ -61,11 +61,11 @@ def send_evaluations(run: FinishedRun, url: str) -> int:
 
 
 def _records(run: FinishedRun) -> Sequence[ReadableLogRecord]:
-    kept = InMemoryLogRecordExporter()
+    exporter = InMemoryLogRecordExporter()
     provider = LoggerProvider(
         Resource({"service.name": "tournament-assets"}), shutdown_on_exit=False
     )
-    provider.add_log_record_processor(SimpleLogRecordProcessor(kept))
+    provider.add_log_record_processor(SimpleLogRecordProcessor(exporter))
     logger = provider.get_logger("tournament_assets")
     moment = int(datetime.fromisoformat(run.manifest["finished_at"]).timestamp() * 1e9)
     for pair in run.pairs:
@@ -78,7 +78,7 @@ def _records(run: FinishedRun) -> Sequence[ReadableLogRecord]:
                 attributes=_attributes(run, pair),
             )
         )
-    records: Sequence[ReadableLogRecord] = kept.get_finished_logs()
+    records: Sequence[ReadableLogRecord] = exporter.get_finished_logs()
     return records
 
 

@@ -14,7 +14,6 @@ from tournament_assets.tournament.errors import InputError, Problems
 from tournament_assets.tournament.formatting import format_plural
 
 _LINE = re.compile(r"([0-9a-f]{64})  (.+)")
-_LISTED_PROBLEMS = 5
 
 
 @click.command("verify")
@@ -67,7 +66,7 @@ def _read_checksums(path: Path) -> dict[str, str]:
             "runs/pilot_20261104T101500Z, with the checksums of its files"
         ) from None
     listed: dict[str, str] = {}
-    problems = Problems(listed=_LISTED_PROBLEMS)
+    problems = Problems(of_file=True)
     # Not splitlines(), which would split names with the line ends of Unicode too.
     for number, line in enumerate(text.removesuffix("\n").split("\n"), start=1):
         match = _LINE.fullmatch(line.removesuffix("\r"))

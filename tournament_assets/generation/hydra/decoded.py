@@ -50,9 +50,9 @@ def validity_radius(votes: Sequence[Hashable], target: Hashable) -> int:
         0 where the target wins already.
     """
     counts = Counter(votes)
-    own = counts.pop(target, 0)
+    target_count = counts.pop(target, 0)
     changed = 0
-    while sum(max(count - own - changed + 1, 0) for count in counts.values()) > changed:
+    while sum(max(count - target_count - changed + 1, 0) for count in counts.values()) > changed:
         changed += 1
     return changed
 
@@ -263,13 +263,13 @@ class Progress:
 
     def restart(self, other: "Progress") -> None:
         """Take over another progress in place; it has as many rows."""
-        for own, new in (
+        for tensor, new in (
             (self.tokens, other.tokens),
             (self.positions, other.positions),
             (self.n_written, other.n_written),
             (self._n_left, other._n_left),
         ):
-            own.copy_(new)
+            tensor.copy_(new)
 
     @property
     def is_open(self) -> Tensor:
@@ -285,10 +285,10 @@ class Progress:
         Returns:
             Where a token was kept, shape (n_rows,).
         """
-        kept = self.is_open
+        is_kept = self.is_open
         is_end = (tokens[:, None] == self._eos_ids).any(dim=-1)
-        self.tokens.copy_(torch.where(kept, tokens, self.tokens))
-        self.positions += kept
-        self.n_written += kept
-        self._n_left.copy_(torch.where(is_end, 0, self._n_left - kept.long()))
-        return kept
+        self.tokens.copy_(torch.where(is_kept, tokens, self.tokens))
+        self.positions += is_kept
+        self.n_written += is_kept
+        self._n_left.copy_(torch.where(is_end, 0, self._n_left - is_kept.long()))
+        return is_kept

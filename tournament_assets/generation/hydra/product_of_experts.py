@@ -98,8 +98,8 @@ def draw(weights: Tensor, uniforms: Tensor) -> Tensor:
     cumulative = weights.cumsum(dim=-1)
     # A float64 below 1 times the total is below the total even when rounded, so a token is found.
     targets = uniforms[..., None] * cumulative[..., -1:]
-    found = torch.searchsorted(cumulative, targets, right=True)[..., 0]
-    return found.clamp(max=weights.shape[-1] - 1)
+    tokens = torch.searchsorted(cumulative, targets, right=True)[..., 0]
+    return tokens.clamp(max=weights.shape[-1] - 1)
 
 
 def accept_drafts(p: Tensor, q: Tensor, *, drafts: Tensor, uniforms: Tensor) -> Tensor:
@@ -143,19 +143,19 @@ def entropies(p: Tensor) -> Tensor:
     return surprises.sum(dim=-1)
 
 
-def overlaps(wanted: Tensor) -> Tensor:
+def overlaps(excess: Tensor) -> Tensor:
     """Return the overlap of q with the verifiers' distribution: the sum of min(P, q).
 
     It is the probability that a draft is accepted, before the drafted token is known. It equals 1
     minus the sum of the surplus, since P sums to 1 and min(P, q) = P - max(P - q, 0).
 
     Args:
-        wanted: The `surplus` of P over q, shape (..., n_tokens).
+        excess: The `surplus` of P over q, shape (..., n_tokens).
 
     Returns:
         From 0 to 1, shape (...).
     """
-    return (1 - wanted.sum(dim=-1)).clamp(min=0.0)
+    return (1 - excess.sum(dim=-1)).clamp(min=0.0)
 
 
 def suppressions(p: Tensor, q: Tensor, *, drafts: Tensor) -> Tensor:

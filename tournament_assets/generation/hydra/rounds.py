@@ -83,13 +83,13 @@ class VerifiedRound:
             self.votes,
         )
 
-    def read(self, kept: Tensor) -> list[VerifiedToken]:
+    def read(self, is_kept: Tensor) -> list[VerifiedToken]:
         """Return the verdicts on kept tokens, prompt by prompt.
 
         Args:
-            kept: True where a token is kept, shape (n_rounds, n_prompts).
+            is_kept: True where a token is kept, shape (n_rounds, n_prompts).
         """
-        by_prompt = kept.transpose(0, 1)
+        by_prompt = is_kept.transpose(0, 1)
         columns = [column.transpose(0, 1)[by_prompt].tolist() for column in self.columns]
         return [
             VerifiedToken(
@@ -132,13 +132,13 @@ def verify(
         The verdict; its entropies are NaN where the logits are not numbers.
     """
     p = jury_probabilities(verifiers, beta=beta, temperature=temperature)
-    wanted = surplus(p, q)
-    shared = overlaps(wanted)
+    excess = surplus(p, q)
+    shared = overlaps(excess)
     # Where nothing can replace a draft, it is kept: P equals q but for rounding.
     accepted = accept_drafts(p, q, drafts=drafts, uniforms=uniforms[..., 0]) | (shared == 1)
     return VerifiedRound(
         drafts=drafts,
-        tokens=torch.where(accepted, drafts, draw(wanted, uniforms[..., 1])),
+        tokens=torch.where(accepted, drafts, draw(excess, uniforms[..., 1])),
         accepted=accepted,
         entropies=entropies(p),
         overlaps=shared,
@@ -231,8 +231,8 @@ class Rounds:
         self._drafter.prefill(ids)
         self._progress.restart(progress)
         self._numbers.copy_(numbers)
-        for each in (self._number, self._broken, self._kept, self.witnesses):
-            each.zero_()
+        for tensor in (self._number, self._broken, self._kept, self.witnesses):
+            tensor.zero_()
 
     def n_slots(self, number: int) -> int:
         """Return how many slots a round, counted from 0, looks at; rows at their end need fewer.

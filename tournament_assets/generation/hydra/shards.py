@@ -73,9 +73,9 @@ def _load_pickle(path: Path, *, name: str) -> Mapping[Any, Any]:
     except pickle.UnpicklingError as error:
         # torch's own message is not passed on: it recommends switching the check off.
         named = _GLOBAL.search(str(error))
-        found = f", {named[1]} among them" if named else ""
+        detail = f", {named[1]} among them" if named else ""
         raise InputError(
-            f"{name} holds pickled objects that are not tensors{found}; they could run code, and "
+            f"{name} holds pickled objects that are not tensors{detail}; they could run code, and "
             "none was loaded; expected a state dict of tensors alone; "
             "save the adapter's tensors as safetensors"
         ) from error
@@ -220,15 +220,15 @@ def read_shards(paths: Sequence[Path], *, shape: HeadShape, rank: int, scale: fl
     problems = Problems()
     if not paths:
         problems.add("there is no LoRA shard; expected one file per head; name them")
-    wanted = _wanted(shape, rank)
+    expected = _wanted(shape, rank)
     shards: list[dict[str, Tensor]] = []
     for path in paths:
         with problems.collected():
             loaded = load_shard_file(path)
-            found = _find_problems(loaded, wanted, rank=rank)
-            problems.extend(f"LoRA shard {str(path)!r}: {problem}" for problem in found)
-            if not found:
-                shards.append({key: loaded[key].detach().to(torch.float32) for key in wanted})
+            shard_problems = _find_problems(loaded, expected, rank=rank)
+            problems.extend(f"LoRA shard {str(path)!r}: {problem}" for problem in shard_problems)
+            if not shard_problems:
+                shards.append({key: loaded[key].detach().to(torch.float32) for key in expected})
     problems.raise_if_any()
     layers = tuple(
         {
@@ -249,9 +249,6 @@ def check_adapters(shape: HeadShape, adapters: Sequence[HeadShards]) -> None:
     Args:
         shape: The sizes of the model's heads; see `head_shape`.
         adapters: The changes of the heads.
-
-    Raises:
-        InputError: With everything that does not fit.
     """
     problems = Problems()
     for shards in adapters:
@@ -271,61 +268,61 @@ def _key(layer: int, name: str, side: str) -> str:
 
 
 def _wanted(shape: HeadShape, rank: int) -> dict[str, _Wanted]:
-    wanted = {}
+    tensors = {}
     for layer in range(shape.heads_depth):
         for name, projection in PROJECTIONS.items():
             n_in, n_out = shape.features(projection)
-            wanted[_key(layer, name, "A")] = _Wanted(shape=(rank, n_in), rank_axis=0)
-            wanted[_key(layer, name, "B")] = _Wanted(shape=(n_out, rank), rank_axis=1)
-    return wanted
+            tensors[_key(layer, name, "A")] = _Wanted(shape=(rank, n_in), rank_axis=0)
+            tensors[_key(layer, name, "B")] = _Wanted(shape=(n_out, rank), rank_axis=1)
+    return tensors
 
 
 def _find_problems(
-    loaded: Mapping[Any, Any], wanted: Mapping[str, _Wanted], *, rank: int
+    loaded: Mapping[Any, Any], expected: Mapping[str, _Wanted], *, rank: int
 ) -> list[str]:
-    found = []
-    missing = [key for key in wanted if key not in loaded]
-    extra = [key for key in loaded if key not in wanted]
+    problems = []
+    missing = [key for key in expected if key not in loaded]
+    extra = [key for key in loaded if key not in expected]
     if missing:
-        found.append(
-            f"lacks {len(missing)} of {len(wanted)} tensors, {_listed(missing)}; expected all of "
+        problems.append(
+            f"lacks {len(missing)} of {len(expected)} tensors, {_listed(missing)}; expected all of "
             "them; use an adapter of the MLP projections of exactly these layers"
         )
     if extra:
-        found.append(
+        problems.append(
             f"holds {len(extra)} keys that mean nothing here, {_listed(extra)}; expected keys like "
-            f"{next(iter(wanted))!r}; use the adapter as its training wrote it"
+            f"{next(iter(expected))!r}; use the adapter as its training wrote it"
         )
     ranks = set()
-    for key, want in wanted.items():
+    for key, want in expected.items():
         if key not in loaded:
             continue
         tensor = loaded[key]
         if not _holds_numbers(tensor):
-            found.append(
+            problems.append(
                 f"{key!r} is {_describe(tensor)}; expected floating-point numbers; "
                 "save the adapter again"
             )
             continue
         own_rank = want.rank_of(tensor)
         if own_rank is None:
-            found.append(
+            problems.append(
                 f"{key!r} has shape {tuple(tensor.shape)}; expected {want.shape}; "
                 "use an adapter that was trained on this model"
             )
         else:
             ranks.add(own_rank)
         if not bool(tensor.to(torch.float32).isfinite().all()):
-            found.append(
+            problems.append(
                 f"{key!r} holds NaN or infinity; expected numbers; "
                 "its training diverged or the file is damaged: use another checkpoint"
             )
     if ranks - {rank}:
-        found.append(
+        problems.append(
             f"its rank is {' and '.join(map(str, sorted(ranks)))}; expected {rank}; "
             "correct the rank or use the adapter that was trained with it"
         )
-    return found
+    return problems
 
 
 def _holds_numbers(value: Any) -> bool:
@@ -345,8 +342,8 @@ def _describe(value: Any) -> str:
 
 
 def _listed(keys: Sequence[Any]) -> str:
-    shown = ", ".join(repr(key) for key in keys[:_SHOWN_KEYS])
-    return shown if len(keys) <= _SHOWN_KEYS else f"{shown}, …"
+    names = ", ".join(repr(key) for key in keys[:_SHOWN_KEYS])
+    return names if len(keys) <= _SHOWN_KEYS else f"{names}, …"
 
 
 Changes = tuple[Mapping[str, LoraFactors], ...]
@@ -369,8 +366,8 @@ class HeadSelection:
 
     def restart(self, other: "HeadSelection") -> None:
         """Take over in place another selection's changes, of the same shapes."""
-        for own, new in zip(self.changes or (), other.changes or (), strict=True):
-            for projection, factors in own.items():
+        for changes, new in zip(self.changes or (), other.changes or (), strict=True):
+            for projection, factors in changes.items():
                 factors.a.copy_(new[projection].a)
                 factors.b.copy_(new[projection].b)
 
@@ -404,10 +401,10 @@ class HeadSelection:
             return base
         factors = self.changes[layer][projection]
         low = hidden.flatten(1, 2) @ factors.a.mT  # (n_groups, rows * tokens, rank)
-        own = base.flatten(1, 2)  # not shared, so it can be changed in place
-        if own.shape[0] == low.shape[0] == factors.b.shape[0]:
-            return own.baddbmm_(low, factors.b.mT).reshape(base.shape)
-        changed = torch.baddbmm(own, low, factors.b.mT)
+        output = base.flatten(1, 2)  # not shared, so it can be changed in place
+        if output.shape[0] == low.shape[0] == factors.b.shape[0]:
+            return output.baddbmm_(low, factors.b.mT).reshape(base.shape)
+        changed = torch.baddbmm(output, low, factors.b.mT)
         return changed.reshape(-1, *base.shape[1:])
 
 

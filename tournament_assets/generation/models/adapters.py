@@ -106,9 +106,6 @@ def load_adapter(base: LoadedBase, folder: Path, *, name: str) -> LoadedAdapter:
     Args:
         folder: The adapter's folder, with `adapter_config.json` and `adapter_model.safetensors`.
         name: Begins every message, e.g. `entrant 'base'`.
-
-    Raises:
-        InputError: With all problems of the folder, and all that does not fit the model.
     """
     if problems := check_adapter(folder, name=name):
         raise InputError(problems)
@@ -146,8 +143,8 @@ def load_adapter(base: LoadedBase, folder: Path, *, name: str) -> LoadedAdapter:
 
 def _base_warnings(trained_on: str | None, base: LoadedBase) -> list[str]:
     """Say that an adapter names another base; models of one shape take each other's adapters."""
-    own = {_model_name(base.folder), _model_name(base.model.config.name_or_path)}
-    if not trained_on or _model_name(trained_on) in own:
+    names = {_model_name(base.folder), _model_name(base.model.config.name_or_path)}
+    if not trained_on or _model_name(trained_on) in names:
         return []
     return [
         f"its adapter was trained on {trained_on!r}, and is put on {base.folder!r}; if that is "
@@ -202,10 +199,10 @@ def _read_config(folder: Path, *, name: str) -> Any:
         if key not in _UNDERSTOOD and value != plain.get(key)
     ]
     # peft drops what it does not know; a setting that says nothing has no effect there either.
-    said = json.loads((folder / ADAPTER_CONFIG).read_text(encoding="utf-8"))
+    fields = json.loads((folder / ADAPTER_CONFIG).read_text(encoding="utf-8"))
     unknown += [
         f"{key}: {value!r} (unknown to peft {version('peft')})"
-        for key, value in sorted(said.items())
+        for key, value in sorted(fields.items())
         if key not in config.to_dict() and value not in (None, False, "", [], {})
     ]
     if config.init_lora_weights not in _HARMLESS_STARTS:

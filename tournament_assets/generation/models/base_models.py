@@ -26,6 +26,7 @@ from tournament_assets.generation.models.entrant_weights import (
     is_gguf,
 )
 from tournament_assets.tournament.errors import GenerationError, InputError
+from tournament_assets.tournament.formatting import list_first
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,8 +91,8 @@ def dtype_for(
     """
     if torch.device(device).type != "cuda":
         return torch.float32
-    found = capability(device)
-    return torch.bfloat16 if found is None or found >= _FIRST_WITH_BFLOAT16 else torch.float16
+    version = capability(device)
+    return torch.bfloat16 if version is None or version >= _FIRST_WITH_BFLOAT16 else torch.float16
 
 
 def precision_on(device: str, dtype: str) -> torch.dtype:
@@ -306,22 +307,18 @@ def _refuse_gaps(report: Any, *, name: str, folder: Path) -> None:
         raise InputError(problems)
 
 
-_SHOWN = 3
-
-
 def _shape_problems(mismatched: Any, *, name: str, folder: Path) -> list[str]:
     """Name the tensors whose shapes differ from those in `config.json`."""
     if not mismatched:
         return []
-    shown = [
-        f"{tensor!r} is {tuple(found)} and should be {tuple(expected)}"
-        for tensor, found, expected in sorted(mismatched)[:_SHOWN]
+    shapes = [
+        f"{tensor!r} is {tuple(stored)} and should be {tuple(expected)}"
+        for tensor, stored, expected in sorted(mismatched)
     ]
-    more = f" and {len(mismatched) - _SHOWN} more" if len(mismatched) > _SHOWN else ""
     return [
         f"{name}: {len(mismatched)} tensors in {str(folder)!r} have another shape than its "
-        f"config.json says: {'; '.join(shown)}{more}; expected the config.json that these weights "
-        "were saved with"
+        f"config.json says: {list_first(shapes, separator='; ')}; expected the config.json that "
+        "these weights were saved with"
     ]
 
 
@@ -373,10 +370,10 @@ def is_batchable(model: Any, tokenizer: Any, *, name: str) -> bool:
                 "expected a causal language model that transformers' generate can decode"
             ) from error
         try:
-            found = _read_on(model, ids, mask)
+            batched = _read_on(model, ids, mask)
         except Exception:  # noqa: BLE001  # whatever it raises: it has just written tokens alone
             return False
-    return bool((expected - found).norm() <= _NOISE * (expected - expected.mean()).norm())
+    return bool((expected - batched).norm() <= _NOISE * (expected - expected.mean()).norm())
 
 
 @torch.inference_mode()

@@ -17,7 +17,7 @@ from tournament_assets.tournament.prompts import Prompt, prompt_seed
 NO_TEMPLATE = ""
 """In place of a chat template: the text is used as it is."""
 SHORTEST = 64
-"""Tokens that a prompt is padded to at least; longer ones to this, doubled as often as it takes.
+"""Prompts are padded to this many tokens, or to this doubled as often as it takes.
 
 Few lengths leave few batches unfilled. Of MT-bench's first turns in batches of 16, 71 % of the rows
 were copies with multiples of 32; with doubled lengths 29 % are, for 1.3 times the padded tokens.
@@ -76,9 +76,6 @@ def encode_chat(
         chat_template: Replaces the tokenizer's own, if given; `NO_TEMPLATE` for the text alone.
         arguments: Further variables for the chat template.
         name: Begins every message, e.g. `entrant 'base'`.
-
-    Raises:
-        InputError: If the chat template does not support these roles, or cannot be read.
     """
     if chat_template == NO_TEMPLATE:
         return _encode_alone(tokenizer, text)
@@ -127,14 +124,10 @@ def encode_prompts(
         seed: The entrant's seed.
         is_padded: Whether they are padded so that they can share batches.
         name: Begins every message, e.g. `entrant 'base'`.
-
-    Raises:
-        InputError: With every prompt that does not fit the model, or if the chat template never
-            reads an argument.
     """
     refuse_unread_arguments(tokenizer, arguments or {}, chat_template=chat_template, name=name)
     problems = Problems()
-    asked = []
+    encoded = []
     for prompt in prompts:
         ids = encode_chat(
             tokenizer,
@@ -151,7 +144,7 @@ def encode_prompts(
                 f"max_new_tokens {needed}; expected at most {context}, the model's context; "
                 "shorten the prompt or lower max_new_tokens"
             )
-        asked.append(
+        encoded.append(
             AskedPrompt(
                 prompt.prompt_id,
                 text=prompt.text,
@@ -162,7 +155,7 @@ def encode_prompts(
             )
         )
     problems.raise_if_any()
-    return asked
+    return encoded
 
 
 def _encode_alone(tokenizer: Any, text: str) -> tuple[int, ...]:
@@ -186,9 +179,6 @@ def refuse_unread_arguments(
         arguments: Variables by name.
         chat_template: Replaces the tokenizer's own, if given.
         name: Begins every message, e.g. `entrant 'base'`.
-
-    Raises:
-        InputError: With all of them.
     """
     if not arguments:
         return

@@ -16,6 +16,7 @@ from typing import Any
 
 from tournament_assets.tournament.errors import InputError
 from tournament_assets.tournament.fingerprints import fingerprint
+from tournament_assets.tournament.formatting import list_first
 from tournament_assets.tournament.hydra_entrants import NeededShards
 
 LFS_PREFIX = b"version https://git-lfs"
@@ -82,12 +83,12 @@ def check_weights(folder: Path, *, name: str, needs_template: bool = True) -> li
         )
     else:
         config = _read_json(folder / "config.json") or {}
-        found = kind_problems(config, folder=folder)
+        file_problems = kind_problems(config, folder=folder)
         if not config.get("quantization_config"):
-            found += integer_problems(sorted(folder.glob("*.safetensors")))
-        problems.extend(f"{name}: {problem}" for problem in found)
-    found = [*_adapter_problems(folder), *_safetensors_problems(folder)]
-    problems.extend(f"{name}: {problem}" for problem in found)
+            file_problems += integer_problems(sorted(folder.glob("*.safetensors")))
+        problems.extend(f"{name}: {problem}" for problem in file_problems)
+    file_problems = [*_adapter_problems(folder), *_safetensors_problems(folder)]
+    problems.extend(f"{name}: {problem}" for problem in file_problems)
     if not any((folder / file).is_file() for file in TOKENIZER_FILES):
         problems.append(
             f"{name}: {str(folder)!r} has no tokenizer; expected tokenizer.json "
@@ -155,9 +156,9 @@ def check_adapter(folder: Path, *, name: str) -> list[str]:
     content = _read_json(config) if config.is_file() else None
     kind = None if content is None else content.get("peft_type")
     if kind != "LORA":
-        found = "no such file" if not config.is_file() else f"peft_type {kind!r}"
+        state = "no such file" if not config.is_file() else f"peft_type {kind!r}"
         problems.append(
-            f"{name}: {str(config)!r}: {found}; expected the description of a LoRA adapter, with "
+            f"{name}: {str(config)!r}: {state}; expected the description of a LoRA adapter, with "
             "peft_type 'LORA'; merge an adapter of another kind into a model of its own"
         )
     if find_spec("peft") is None:
@@ -219,9 +220,9 @@ def is_lfs_pointer(path: Path) -> bool:
 
 def _files(folder: Path) -> list[Path]:
     """The relevant files by name; subfolders may hold other checkpoints and are left out."""
-    found = [*folder.glob("*"), *folder.glob(f"{_TEMPLATE_FOLDER}/*.jinja")]
+    paths = [*folder.glob("*"), *folder.glob(f"{_TEMPLATE_FOLDER}/*.jinja")]
     return sorted(
-        (path for path in found if path.suffix in _HASHED_SUFFIXES and path.is_file()),
+        (path for path in paths if path.suffix in _HASHED_SUFFIXES and path.is_file()),
         key=lambda path: path.relative_to(folder).as_posix(),
     )
 
@@ -232,9 +233,9 @@ def _safetensors_problems(folder: Path) -> list[str]:
         others = sorted(
             path.name for path in folder.iterdir() if path.suffix in {".bin", ".pt", ".pth"}
         )
-        found = f"only {', '.join(others)}" if others else "no weights"
+        contents = f"only {', '.join(others)}" if others else "no weights"
         return [
-            f"{str(folder)!r} has {found}; expected *.safetensors, which cannot hide code; "
+            f"{str(folder)!r} has {contents}; expected *.safetensors, which cannot hide code; "
             "download or convert the weights in that format"
         ]
     index = folder / _INDEX
@@ -265,11 +266,11 @@ def _file_problems(folder: Path, present: Set[str], read: Set[str]) -> list[str]
 
 
 def _adapter_problems(folder: Path) -> list[str]:
-    found = [name for name in _ADAPTER_FILES if (folder / name).is_file()]
-    if not found:
+    names = [name for name in _ADAPTER_FILES if (folder / name).is_file()]
+    if not names:
         return []
     return [
-        f"{str(folder)!r} holds an adapter ({', '.join(found)}); expected a whole model, which "
+        f"{str(folder)!r} holds an adapter ({', '.join(names)}); expected a whole model, which "
         "would be loaded without it; move the adapter to a folder of its own, and name that as "
         "the entrant's 'adapter'"
     ]
@@ -298,7 +299,6 @@ def _listed(names: list[str]) -> str:
 
 
 _WILDCARDS = frozenset("*?[")
-_SHOWN = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -350,11 +350,8 @@ def find_shards(needed: NeededShards, folder: Path, *, what: str) -> list[Path]:
         needed: Their names.
         folder: Their folder.
         what: Begins every message.
-
-    Raises:
-        InputError: With every file that is missing, present twice, or a Git-LFS pointer.
     """
-    found: list[Path] = []
+    shards: list[Path] = []
     missing: list[str] = []
     problems: list[str] = []
     for name in needed.names:
@@ -373,17 +370,16 @@ def find_shards(needed: NeededShards, folder: Path, *, what: str) -> list[Path]:
                 "run 'git lfs pull' in that checkout"
             )
         else:
-            found.append(present[0])
+            shards.append(present[0])
     if missing:
-        shown = ", ".join(missing[:_SHOWN]) + (", …" if len(missing) > _SHOWN else "")
         source = f"; get them from {needed.folder.source}" if needed.folder.source else ""
         problems.append(
-            f"{what}: {str(folder)!r} lacks {len(missing)} of {len(needed.names)} files, {shown}; "
-            f"expected one a head{source}, or correct 'files'"
+            f"{what}: {str(folder)!r} lacks {len(missing)} of {len(needed.names)} files, "
+            f"{list_first(missing)}; expected one a head{source}, or correct 'files'"
         )
     if problems:
         raise InputError(problems)
-    return found
+    return shards
 
 
 _READERS: Mapping[str, tuple[str, ...]] = {
@@ -469,16 +465,16 @@ def integer_problems(paths: Sequence[Path]) -> list[str]:
     """
     problems = []
     for path in paths:
-        found = {
+        integers = {
             tensor: str(each.get("dtype"))
             for tensor, each in (_read_header(path) or {}).items()
             if tensor.endswith(".weight") and str(each.get("dtype"))[:1] in ("I", "U")
         }
-        if found:
-            first = min(found)
+        if integers:
+            first = min(integers)
             problems.append(
-                f"{str(path)!r} holds {len(found)} weights that are integers, the first is "
-                f"{first!r} ({found[first]}), and nothing says how they are quantised; expected "
+                f"{str(path)!r} holds {len(integers)} weights that are integers, the first is "
+                f"{first!r} ({integers[first]}), and nothing says how they are quantised; expected "
                 "floating-point numbers, or config.json with its quantization_config"
             )
     return problems
@@ -504,16 +500,16 @@ def cut_problems(paths: Sequence[Path]) -> list[str]:
     """
     problems = []
     for path in paths:
-        found = path.stat().st_size
+        size = path.stat().st_size
         expected = _whole_length(path)
         if expected is None:
             problems.append(
-                f"{str(path)!r} ({found} bytes) does not begin as a safetensors file does; "
+                f"{str(path)!r} ({size} bytes) does not begin as a safetensors file does; "
                 "expected the whole file; download it again"
             )
-        elif found != expected:
+        elif size != expected:
             problems.append(
-                f"{str(path)!r} has {found} bytes, and its header says {expected}; expected the "
+                f"{str(path)!r} has {size} bytes, and its header says {expected}; expected the "
                 "whole file; download it again"
             )
     return problems
@@ -551,8 +547,8 @@ def _read_header(path: Path) -> Mapping[str, Any] | None:
             return None
         content = file.read(n_header)
     try:
-        said = json.loads(content)
-        tensors = {name: each for name, each in said.items() if name != "__metadata__"}
+        fields = json.loads(content)
+        tensors = {name: each for name, each in fields.items() if name != "__metadata__"}
         is_whole = all(
             each["data_offsets"][1] >= 0 <= prod(each["shape"]) for each in tensors.values()
         )

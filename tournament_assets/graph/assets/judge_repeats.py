@@ -19,7 +19,7 @@ from tournament_assets.audits.judge_tests import (
 )
 from tournament_assets.graph.assets.judge_tests import JudgeTest
 from tournament_assets.graph.outputs import Check, Made, Metadata, known, markdown_table
-from tournament_assets.graph.rows import Step
+from tournament_assets.graph.rows import Options, Step
 from tournament_assets.judging.requests.controls import (
     draw_anchors,
     drift_check_of,
@@ -69,7 +69,7 @@ def judge_repeats(
     step: Step,
     match_list: StoredTable,
     judge_verdicts: StoredTable,
-    options: RepeatOptions,
+    options: Options[RepeatOptions],
     ledger: LedgerAccess,
     judge: JudgeAccess,
 ) -> Made[list[RetestRow]]:
@@ -228,7 +228,7 @@ def _is_settled_as_it_is(
 def _judge_again(
     step: Step,
     anchors: _Anchors,
-    options: RepeatOptions,
+    options: Options[RepeatOptions],
     ledger: LedgerAccess,
     judge: JudgeAccess,
 ) -> tuple[list[Occasion], Metadata]:
@@ -304,7 +304,7 @@ def _explain(
     step: Step, anchors: _Anchors, result: RepeatResult, occasions: Sequence[Occasion]
 ) -> str:
     config = step.plan.config
-    if result.asked or not config.judging.tests.anchor_pairs:
+    if result.n_asked or not config.judging.tests.anchor_pairs:
         words = explain_repeats(
             result,
             max_rate=config.checks.max_drift_rate,
@@ -341,9 +341,9 @@ def _numbers(result: RepeatResult) -> Metadata:
     }
     return {
         **known(rates),
-        "anchors": result.asked,
+        "anchors": result.n_asked,
         "anchors_judged": result.flips.n,
-        "anchors_unjudged": result.asked - result.flips.n,
+        "anchors_unjudged": result.n_asked - result.flips.n,
         "anchors_flipped": result.flips.count,
         "anchors_reversed": result.reversed.count,
     }

@@ -17,7 +17,7 @@ from tournament_assets.audits.judge_tests import (
     SettledControl,
 )
 from tournament_assets.graph.outputs import Made, Markdown, Metadata, known, markdown_table
-from tournament_assets.graph.rows import Step
+from tournament_assets.graph.rows import Options, Step
 from tournament_assets.judging.requests.controls import ControlKind, ControlPair, plant_controls
 from tournament_assets.judging.requests.pairs import PairToJudge
 from tournament_assets.judging.requests.requests import JudgeRequest
@@ -123,7 +123,7 @@ class ControlOptions:
 def judge_controls(
     step: Step,
     match_list: StoredTable,
-    options: ControlOptions,
+    options: Options[ControlOptions],
     ledger: LedgerAccess,
     judge: JudgeAccess,
 ) -> Made[list[RetestRow]]:
@@ -182,7 +182,7 @@ def _control_row(
         dimension=rubric.dimension,
         entrant_a=control.pair.entrant_a,
         entrant_b=control.pair.entrant_b,
-        expected=result.wanted,
+        expected=result.right_outcome,
         outcome=result.outcome,
         verdict_ab=result.verdicts[0],
         verdict_ba=result.verdicts[1],

@@ -8,7 +8,7 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from tournament_assets.graph.outputs import Check, Made, Metadata, Shown, known, markdown_table
-from tournament_assets.graph.rows import COLLECTS_TAG, Step
+from tournament_assets.graph.rows import COLLECTS_TAG, Options, StartedAt, Step, ThisDimension
 from tournament_assets.judging.costs.estimates import JudgingEstimate
 from tournament_assets.judging.requests.pairs import PairToJudge, split_identical
 from tournament_assets.judging.requests.requests import JudgeRequests, KeyPositions, by_pair
@@ -16,6 +16,7 @@ from tournament_assets.judging.settlement.records import JudgingScope
 from tournament_assets.judging.settlement.sessions import Tally
 from tournament_assets.project.plan import TournamentPlan
 from tournament_assets.project.project_files import load_rubric
+from tournament_assets.ratings.decisions import DecisionRow, last_rounds
 from tournament_assets.reports.cost_estimate import (
     budget_sentence,
     caching_problems,
@@ -28,7 +29,6 @@ from tournament_assets.runs.estimates import course_so_far, estimate_pairs, requ
 from tournament_assets.runs.provenance import Bill, LargeTables
 from tournament_assets.storage.tables import StoredTable, WrittenTable, write_table
 from tournament_assets.tournament.asset_rows import (
-    DecisionRow,
     JudgeReplyRow,
     RequestsRow,
 )
@@ -39,7 +39,6 @@ from tournament_assets.tournament.judges import Judge, Rubric, label_judges, par
 from tournament_assets.verdicts.adaptive_judging import (
     decide,
     is_free_with,
-    last_rows,
     verdicts_in_table,
 )
 from tournament_assets.verdicts.judge_requests import (
@@ -71,7 +70,7 @@ class EstimateOptions:
 def judging_estimate(
     step: Step,
     match_list: LargeTables,
-    options: EstimateOptions,
+    options: Options[EstimateOptions],
     ledger: LedgerAccess,
 ) -> Made[list[RequestsRow]]:
     """The requests still to be sent to the judge on each dimension, and their cost.
@@ -106,8 +105,8 @@ def judging_estimate(
 
 
 _ORDER_ALONE = fingerprint("the price is looked at before judging")
-"""What replies see of the estimate and of asking: another list of prices, or a reply more in the
-ledger, must not make them out of date. What is asked shows in the pairs and the rubrics.
+"""All that replies depend on in the estimate and in asking: new prices, or one more reply in the
+ledger, do not make them out of date. The pairs and the rubrics show what is asked.
 """
 
 
@@ -139,7 +138,7 @@ def _estimate_checks(estimate: JudgingEstimate, step: Step, *, is_under_way: boo
 def judge_requests(
     step: Step,
     match_list: LargeTables,
-    options: AskingOptions,
+    options: Options[AskingOptions],
     ledger: LedgerAccess,
     judge: JudgeAccess,
 ) -> Made[list[RequestsRow]]:
@@ -174,7 +173,7 @@ def judge_requests(
 def _ask_in_rounds(
     look: "Callable[[], list[_DimensionWork]]",
     step: Step,
-    options: AskingOptions,
+    options: Options[AskingOptions],
     ledger: "Ledger",
     judge: JudgeAccess,
     failed_since: datetime | None = None,
@@ -283,10 +282,10 @@ class _DimensionWork:
 def judge_replies(
     step: Step,
     match_list: StoredTable,
-    options: AskingOptions,
+    options: Options[AskingOptions],
     ledger: LedgerAccess,
     judge: JudgeAccess,
-    started_at: datetime,
+    started_at: StartedAt,
 ) -> Made[WrittenTable[JudgeReplyRow]]:
     """The judges' replies, one row for each presentation of a pair and each reply to it.
 
@@ -330,9 +329,9 @@ def _write_replies(
 
 def _judging(
     step: Step,
-    dimension: str,
+    dimension: ThisDimension,
     pairs: list[PairToJudge],
-    options: AskingOptions,
+    options: Options[AskingOptions],
     ledger: "Ledger",
 ) -> _DimensionWork:
     config = step.plan.config
@@ -362,7 +361,7 @@ def _judging(
 def _ask(
     look: Callable[[], _DimensionWork],
     step: Step,
-    options: AskingOptions,
+    options: Options[AskingOptions],
     ledger: "Ledger",
     judge: JudgeAccess,
     failed_since: datetime,
@@ -394,7 +393,7 @@ def judging_decisions(
         count_shown=count_shown(config.judges_of(step.mode)),
     )
     rows = list(course.rows)
-    last = list(last_rows(rows))
+    last = last_rounds(rows)
     columns = ("entrant_a", "entrant_b", "round", "looked_at", "prompts", "evidence", "side")
     return Made(
         rows,

@@ -152,7 +152,7 @@ def ledger_files(plan: TournamentPlan) -> list[Path]:
 
 
 def prices_version(plan: TournamentPlan) -> str:
-    """Return the SHA-256 of the prices that a tournament reckons with."""
+    """Return the SHA-256 of the prices that a tournament uses."""
     listed, configured = newest_prices_hash(), plan.config.judging.prices
     if not configured:
         return listed

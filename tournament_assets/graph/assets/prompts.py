@@ -8,7 +8,7 @@ import pandas as pd
 
 from tournament_assets.graph.assets.ratings import response_texts
 from tournament_assets.graph.outputs import Check, Made, Shown, markdown_table
-from tournament_assets.graph.rows import Step
+from tournament_assets.graph.rows import Options, Step, ThisDimension, ThisMode
 from tournament_assets.judging.requests.pairs import (
     PairToJudge,
     build_match_list,
@@ -18,7 +18,7 @@ from tournament_assets.project.plan import select_prompts
 from tournament_assets.project.project_files import load_bank
 from tournament_assets.storage.tables import WrittenTable, write_table
 from tournament_assets.tournament.asset_rows import MatchRow, PromptRow
-from tournament_assets.tournament.config import Mode, TournamentConfig
+from tournament_assets.tournament.config import TournamentConfig
 from tournament_assets.tournament.prompts import Prompt, first_samples
 from tournament_assets.verdicts.table_rows import prompt_rows, prompts_of
 
@@ -68,7 +68,7 @@ def _bank_integrity(prompts: Sequence[Prompt]) -> Check:
 
 
 def selected_prompts(
-    config: TournamentConfig, mode: Mode, prompt_bank: pd.DataFrame
+    config: TournamentConfig, mode: ThisMode, prompt_bank: pd.DataFrame
 ) -> Made[list[PromptRow]]:
     """The prompts of a mode, in bank order.
 
@@ -103,10 +103,10 @@ class MatchListOptions:
 
 def match_list(
     config: TournamentConfig,
-    dimension: str,
+    dimension: ThisDimension,
     selected_prompts: pd.DataFrame,
     entrant_responses: Mapping[str, pd.DataFrame],
-    options: MatchListOptions,
+    options: Options[MatchListOptions],
 ) -> Made[WrittenTable[MatchRow]]:
     """The pairs to judge: every two entrants, on every prompt that all of them answered.
 

@@ -10,7 +10,7 @@ from tournament_assets.graph.assets.judging import judge_replies
 from tournament_assets.graph.assets.ratings import elo_traces
 from tournament_assets.graph.assets.responses import entrant_responses
 from tournament_assets.graph.outputs import Check, Made, Markdown, known, report_table
-from tournament_assets.graph.rows import Step
+from tournament_assets.graph.rows import Inputs, Options, StartedAt, Step, Tables
 from tournament_assets.project.plan import TournamentPlan
 from tournament_assets.project.playing_judges import playing_judges
 from tournament_assets.reports.economies import entrant_economies
@@ -31,13 +31,11 @@ from tournament_assets.runs.provenance import (
     provenance_lines,
 )
 from tournament_assets.storage.run_directory import (
-    FileContent,
     find_runs,
     run_directory_name,
     write_run_directory,
 )
 from tournament_assets.storage.tables import (
-    LoadedTable,
     StoredTable,
     WrittenTable,
     parts_of,
@@ -65,7 +63,7 @@ def tables_of(sections: Iterable[SectionRow]) -> tuple[str, ...]:
     return tuple(dict.fromkeys((*READS, *tables_read(FactTables), *own)))
 
 
-def report(step: Step, tables: Mapping[str, LoadedTable]) -> Made[WrittenTable[ReportPageRow]]:
+def report(step: Step, tables: Tables) -> Made[WrittenTable[ReportPageRow]]:
     """The report, as Markdown and as one HTML file, with every battle in it.
 
     Many battles get separate pages, beside it in the run directory.
@@ -138,11 +136,11 @@ class ArtifactOptions:
 
 def run_artifacts(
     step: Step,
-    inputs: RunTables,
-    tables: Mapping[str, LoadedTable],
-    options: ArtifactOptions,
+    inputs: Inputs[RunTables],
+    tables: Tables,
+    options: Options[ArtifactOptions],
     ledger: LedgerAccess,
-    started_at: datetime,
+    started_at: StartedAt,
 ) -> Made[None]:
     """The run directory `runs/<mode>_<time>/`, written completely or not at all.
 
@@ -157,7 +155,8 @@ def run_artifacts(
     )
     parent = step.plan.project.folder / Path(options.output_dir or "runs").expanduser()
     name = run_directory_name(step.mode, finished_at)
-    files = _run_files(step, inputs, facts, manifest)
+    settings = settings_of_run(step.plan.config, mode=step.mode, n_permutations=manifest["n_perms"])
+    files = build_run_files(inputs, manifest=manifest, settings=settings)
     written = write_run_directory(parent, name, files)
     return Made(
         None,
@@ -171,25 +170,6 @@ def run_artifacts(
         },
         checks=_hold_gate(step, written.folder),
         version=_directory_version(written.fingerprints, inputs.report),
-    )
-
-
-def _run_files(
-    step: Step,
-    inputs: RunTables,
-    facts: RunFacts,
-    manifest: Mapping[str, Any],
-) -> Iterator[tuple[str, FileContent]]:
-    plan, mode = step.plan, step.mode
-    settings = settings_of_run(plan.config, mode=mode, n_permutations=manifest["n_perms"])
-    return build_run_files(
-        inputs,
-        manifest=manifest,
-        settings=settings,
-        rubrics=rubric_texts(
-            facts.inputs, _recorded(step, judge_replies, plan.config.dimension_names)
-        ),
-        economies=entrant_economies(plan.config, inputs.entrant_responses),
     )
 
 
@@ -256,6 +236,9 @@ def _manifest(
         facts,
         tables=inputs,
         lights=lights,
+        rubrics=rubric_texts(
+            facts.inputs, _recorded(step, judge_replies, step.plan.config.dimension_names)
+        ),
         waste=waste,
         started_at=times[0],
         finished_at=times[1],

@@ -14,7 +14,7 @@ from tournament_assets.graph.outputs import (
     markdown_table,
     report_table,
 )
-from tournament_assets.graph.rows import Step
+from tournament_assets.graph.rows import Inputs, Options, Step, ThisDimension, ThisMode
 from tournament_assets.ratings.elo_traces import EloTraces
 from tournament_assets.ratings.matches import code_judgments, code_samples, pairwise_winrates
 from tournament_assets.ratings.rating_evidence import Evidence
@@ -37,7 +37,7 @@ from tournament_assets.tournament.asset_rows import (
     WinRateRow,
 )
 from tournament_assets.tournament.battles import settings_of_run
-from tournament_assets.tournament.config import Mode, TournamentConfig
+from tournament_assets.tournament.config import TournamentConfig
 from tournament_assets.tournament.fingerprints import fingerprint, fingerprint_bytes
 from tournament_assets.tournament.prompts import AnswerKey, answer_key
 from tournament_assets.verdicts.adaptive_judging import sides_of
@@ -58,7 +58,10 @@ class EloOptions:
 
 
 def elo_traces(
-    config: TournamentConfig, mode: Mode, judge_verdicts: StoredTable, options: EloOptions
+    config: TournamentConfig,
+    mode: ThisMode,
+    judge_verdicts: StoredTable,
+    options: Options[EloOptions],
 ) -> Made[EloTraces]:
     """Every entrant's Elo rating after each of many random orderings of the decisive pairs.
 
@@ -96,8 +99,8 @@ def _traces_version(traces: EloTraces) -> str:
 
 def elo_ratings(
     config: TournamentConfig,
-    mode: Mode,
-    dimension: str,
+    mode: ThisMode,
+    dimension: ThisDimension,
     judge_verdicts: StoredTable,
     elo_traces: EloTraces,
 ) -> Made[list[EloRow]]:
@@ -140,7 +143,7 @@ class RatingInputs:
     judging_decisions: pd.DataFrame | None = None
 
 
-def ratings(step: Step, inputs: RatingInputs) -> Made[list[RatingRow]]:
+def ratings(step: Step, inputs: Inputs[RatingInputs]) -> Made[list[RatingRow]]:
     """Every entrant's rating by every method, on the Elo scale.
 
     Bradley-Terry counts a tie as half a win and resamples prompts. Also given are its sandwich
@@ -169,7 +172,7 @@ def _rating_metadata(rows: Sequence[RatingRow]) -> Metadata:
     columns = ("method", "entrant_id", "rating", "low", "high", "note")
     return {
         "side_by_side": report_table(tables.side_by_side_cells(rows, order)),
-        "disagreements": markdown_list(tables.disagreement_sentences(rows)),
+        "disagreements": markdown_list(tables.in_words(tables.disagreement_sentences(rows))),
         **_tie_parameter(rows),
         "notes": markdown_list(tables.comparison_notes(rows)),
         "ratings_at_equal_style": markdown_table(style, columns, limit=len(style)),
@@ -197,7 +200,7 @@ def _decided(decisions: pd.DataFrame | None) -> frozenset[tuple[str, str]] | Non
 
 def win_rates(
     config: TournamentConfig,
-    mode: Mode,
+    mode: ThisMode,
     judge_verdicts: StoredTable,
     judging_decisions: pd.DataFrame | None = None,
 ) -> Made[list[WinRateRow]]:

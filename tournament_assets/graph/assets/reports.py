@@ -31,13 +31,12 @@ from tournament_assets.graph.outputs import (
     markdown_table,
     report_table,
 )
-from tournament_assets.graph.rows import Step
+from tournament_assets.graph.rows import Inputs, Step, ThisMode
 from tournament_assets.project.plan import TournamentPlan
 from tournament_assets.project.playing_judges import playing_judges
 from tournament_assets.ratings.matches import code_judgments
 from tournament_assets.ratings.rating_methods import BRADLEY_TERRY
 from tournament_assets.reports.audit_tables import choose_findings, fold_findings
-from tournament_assets.reports.claims import STOPS_EARLY, verdict_sentence
 from tournament_assets.reports.fair_tables import (
     Compared,
     fair_sentences,
@@ -47,6 +46,7 @@ from tournament_assets.reports.fair_tables import (
 from tournament_assets.reports.figures.figures import figure_markdown
 from tournament_assets.reports.figures.ladder import draw_ladder
 from tournament_assets.reports.leaderboard import build_leaderboard, leaderboard_cells
+from tournament_assets.reports.statements import verdict_sentence
 from tournament_assets.runs.provenance import Frames, LargeTables, name_models
 from tournament_assets.storage.tables import (
     AnyTable,
@@ -68,7 +68,7 @@ from tournament_assets.tournament.asset_rows import (
     WinRateRow,
 )
 from tournament_assets.tournament.battles import battles_from_judgments, settings_of_run
-from tournament_assets.tournament.config import Mode, TournamentConfig
+from tournament_assets.tournament.config import TournamentConfig
 from tournament_assets.tournament.errors import JudgeError
 from tournament_assets.tournament.prompts import GeneratedResponse, answer_key
 from tournament_assets.verdicts.table_rows import (
@@ -123,7 +123,7 @@ class LeaderboardInputs:
     audit: pd.DataFrame
 
 
-def leaderboard(step: Step, inputs: LeaderboardInputs) -> Made[list[LeaderboardRow]]:
+def leaderboard(step: Step, inputs: Inputs[LeaderboardInputs]) -> Made[list[LeaderboardRow]]:
     """Who is better on which dimension: ranks, ratings and both intervals.
 
     Losses that a reader must know about come first.
@@ -156,14 +156,14 @@ def _ranked(
 ) -> list[LeaderboardRow]:
     config = step.plan.config
     adaptive = config.mode(step.mode).stops
-    stops = "" if adaptive is None else f"; {STOPS_EARLY} ({adaptive.goal})"
     ratings = inputs.ratings[dimension]
     return build_leaderboard(
         elo_ratings=inputs.elo_ratings[dimension],
         ratings=ratings,
         win_rates=inputs.win_rates[dimension],
         judge_model=judge_model,
-        judge_label=f"{config.label_of(step.mode)}{stops}",
+        judge_label=config.label_of(step.mode),
+        stops=None if adaptive is None else adaptive.goal,
         # Where pairs stop early, places follow decisions, which no prompt can be taken out of.
         support=(
             _support(config, ratings, inputs.judge_verdicts[dimension])
@@ -176,24 +176,24 @@ def _ranked(
 def _support(
     config: TournamentConfig, ratings: pd.DataFrame, verdicts: AnyTable
 ) -> FirstPlaceSupport:
-    """Return what the first place rests on; nothing where several share it."""
+    """Return what the first place rests on; nothing where nobody is better than everybody else."""
     matches = code_judgments(judgments_of(verdicts), entrants=config.entrant_ids)
     rows = rows_of(RatingRow, ratings)
-    first = [row.entrant_id for row in rows if (row.method, row.rank) == (BRADLEY_TERRY, 1)]
-    return support_first_place(matches, first[0]) if len(first) == 1 else NOT_FIRST
+    best = [row.entrant_id for row in rows if (row.method, row.rank_worst) == (BRADLEY_TERRY, 1)]
+    return support_first_place(matches, best[0]) if best else NOT_FIRST
 
 
 def _findings(
     config: TournamentConfig, ranked: Mapping[str, Sequence[LeaderboardRow]], win_rates: Frames
 ) -> dict[str, Any]:
     findings: dict[str, Any] = {}
-    confidence = config.ratings.confidence
     for dimension, rows in ranked.items():
         findings[f"verdict_{dimension}"] = verdict_sentence(
             rows,
             list(rows_of(WinRateRow, win_rates[dimension])),
             dimension=dimension,
-            confidence=confidence,
+            confidence=config.ratings.confidence,
+            equivalent_within=config.ratings.equivalent_within,
         )
         findings[f"leaderboard_{dimension}"] = report_table(leaderboard_cells(rows))
     return findings
@@ -368,7 +368,7 @@ def prompt_audit(
 
 def fair_comparison(
     plan: TournamentPlan,
-    mode: Mode,
+    mode: ThisMode,
     selected_prompts: pd.DataFrame,
     entrant_responses: Frames,
     judge_verdicts: LargeTables,
@@ -403,7 +403,7 @@ def fair_comparison(
 
 def fair_rows(
     plan: TournamentPlan,
-    mode: Mode,
+    mode: ThisMode,
     *,
     selected: pd.DataFrame,
     responses: Frames,

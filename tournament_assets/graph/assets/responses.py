@@ -10,7 +10,7 @@ import pandas as pd
 
 from tournament_assets.graph.assets.observed_inputs import weights_version
 from tournament_assets.graph.outputs import Check, Made, Metadata, known, markdown_table
-from tournament_assets.graph.rows import Step
+from tournament_assets.graph.rows import Options, Step, Upstream
 from tournament_assets.project.plan import TournamentPlan
 from tournament_assets.project.project_files import entrant_fingerprint
 from tournament_assets.responses.entrant_responses import (
@@ -62,9 +62,9 @@ def entrant_responses(
     step: Step,
     selected_prompts: pd.DataFrame,
     prompt_bank: pd.DataFrame,
-    options: ResponseOptions,
+    options: Options[ResponseOptions],
     resources: Resources,
-    upstream: Mapping[str, object],
+    upstream: Upstream,
 ) -> Made[list[ResponseRow]]:
     """One entrant's response to every selected prompt.
 
@@ -106,7 +106,10 @@ def _tell(step: Step, warnings: Sequence[str]) -> None:
 
 
 def entrant_requests(
-    step: Step, selected_prompts: pd.DataFrame, options: ResponseOptions, resources: Resources
+    step: Step,
+    selected_prompts: pd.DataFrame,
+    options: Options[ResponseOptions],
+    resources: Resources,
 ) -> Made[list[RequestsRow]]:
     """The requests to all entrants behind an API at once, and how many are answered.
 

@@ -7,7 +7,7 @@ import pandas as pd
 
 from tournament_assets.audits.judge_consistency import JudgedPair
 from tournament_assets.graph.outputs import Check, Made, Metadata, report_table
-from tournament_assets.graph.rows import Step
+from tournament_assets.graph.rows import Inputs, Step
 from tournament_assets.judging.requests.verdict_parsing import ReplyFormat
 from tournament_assets.project.plan import TournamentPlan
 from tournament_assets.reports.jury_tables import agreement_table
@@ -29,7 +29,7 @@ from tournament_assets.trust.evidence import (
     longer_responses,
     repeats_of,
 )
-from tournament_assets.trust.lights import TrustState, remedy_of
+from tournament_assets.trust.lights import TrustState
 from tournament_assets.trust.measures import MEASURES, measure_judge
 from tournament_assets.trust.panel import JudgeEvidence
 from tournament_assets.verdicts.adaptive_judging import Unasked
@@ -61,7 +61,7 @@ def trust_checks(plan: TournamentPlan) -> Mapping[str, str]:
     }
 
 
-def measures(step: Step, inputs: MeasureInputs) -> Made[list[MeasureRow]]:
+def measures(step: Step, inputs: Inputs[MeasureInputs]) -> Made[list[MeasureRow]]:
     """Whether the judge can be trusted on one dimension: a light for every measure.
 
     With several judges, their agreement (of every two, and of all) has no light: agreement among
@@ -88,7 +88,7 @@ def measures(step: Step, inputs: MeasureInputs) -> Made[list[MeasureRow]]:
 
 
 def _evidence(step: Step, inputs: MeasureInputs) -> JudgeEvidence:
-    job = f"{step.plan.tournament_id}_test_judge"
+    job = step.plan.job("test_judge")
     lengths, config = longer_responses(inputs.match_list), step.plan.config
     verdicts, pairs = inputs.judge_verdicts, _judged_pairs(inputs.judge_verdicts, lengths)
     unasked = Unasked.of(inputs.judging_decisions)
@@ -153,12 +153,12 @@ def _lights(rows: Sequence[MeasureRow]) -> Metadata:
 
 
 def check_light(measure: str, rows: Sequence[MeasureRow], *, where: str) -> Check:
-    """Return a measure's light as a check: a red one fails it, and one that waits for a job."""
+    """Return a measure's light as a check: a red one fails it, and one with a remedy."""
     own = [row for row in rows if row.measure == measure]
     bad = [
         row
         for row in own
-        if row.state == TrustState.RED or (row.state == TrustState.NOT_MEASURED and remedy_of(row))
+        if row.state == TrustState.RED or (row.state == TrustState.NOT_MEASURED and row.remedy)
     ]
     values = {row.subject or "value": row.value for row in own if row.value is not None}
     return Check(

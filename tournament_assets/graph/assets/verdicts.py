@@ -9,7 +9,7 @@ import pandas as pd
 
 from tournament_assets.audits.missingness import mostly_same_text, same_text_sentence
 from tournament_assets.graph.outputs import Check, Made, Metadata, Shown, report_table
-from tournament_assets.graph.rows import Step
+from tournament_assets.graph.rows import Options, Step
 from tournament_assets.judging.requests.verdict_parsing import settle_panel
 from tournament_assets.project.plan import TournamentPlan
 from tournament_assets.reports.jury_tables import judges_table
@@ -75,7 +75,7 @@ class VerdictOptions:
 def judge_verdicts(
     step: Step,
     judge_replies: StoredTable,
-    options: VerdictOptions,
+    options: Options[VerdictOptions],
     jury: pd.DataFrame | None = None,
     judging_decisions: pd.DataFrame | None = None,
 ) -> Made[WrittenTable[VerdictRow]]:

@@ -35,14 +35,14 @@ class Look:
     """The result of one look at a tournament.
 
     Attributes:
-        said: What was found, in words.
+        sentence: What was found, in words.
         waits: Whether to look again even if nothing changes.
         events: Events to report to Dagster: observations, and the check's result.
         requests: Runs to begin.
         seen: State for the next look.
     """
 
-    said: str
+    sentence: str
     waits: bool = False
     events: Sequence[Any] = ()
     requests: Sequence[dg.RunRequest] = ()
@@ -63,9 +63,9 @@ def look_at_inputs(
     book = RecipeBook(plan, instance, known=read_inputs(plan))
     changed, not_loaded = not_yet_observed(book), _config_not_loaded(plan)
     problems = [f"{_name(each)}: {each.problem}" for each in book.inputs if each.problem]
-    said = [*problems, *([not_loaded] if not_loaded else [])]
+    findings = [*problems, *([not_loaded] if not_loaded else [])]
     if changed:
-        said.append(f"changed: {', '.join(map(_name, changed))}")
+        findings.append(f"changed: {', '.join(map(_name, changed))}")
     requests: list[dg.RunRequest] = []
     waits = False
     for name, mode in plan.config.modes.items():
@@ -73,9 +73,9 @@ def look_at_inputs(
             waits |= seen.get("edited") != book.edited
             work, reason = ([], _SETTLING) if waits else _begin(book, name)
             requests += work
-            said.append(f"{name}: {reason}")
+            findings.append(f"{name}: {reason}")
     return Look(
-        "; ".join(said) or "nothing has changed",
+        "; ".join(findings) or "nothing has changed",
         waits,
         [*observations(plan, changed), *_evaluation(book, not_loaded)],
         requests,
@@ -122,14 +122,14 @@ def _begin(book: RecipeBook, mode: Mode) -> tuple[list[dg.RunRequest], str]:
 
 
 def _evaluation(book: RecipeBook, not_loaded: str | None) -> list[dg.AssetCheckEvaluation]:
-    """Evaluate the check of a tournament that has a report, unless it has said the same before."""
+    """Evaluate the check of a tournament with a report, unless its result is as before."""
     key = asset_key(book.plan, ROOT)
     if book.instance.get_latest_materialization_event(key) is None:
         return []
     check = up_to_date(book)
     if not_loaded is not None:
-        said = not_loaded if check.passed else f"{check.description}; {not_loaded}"
-        check = replace(check, passed=False, description=said)
+        sentence = not_loaded if check.passed else f"{check.description}; {not_loaded}"
+        check = replace(check, passed=False, description=sentence)
     record = book.instance.get_latest_asset_check_evaluation_record(
         dg.AssetCheckKey(key, UP_TO_DATE)
     )
@@ -138,17 +138,17 @@ def _evaluation(book: RecipeBook, not_loaded: str | None) -> list[dg.AssetCheckE
     return [] if before == (check.passed, check.description) else [check_evaluation(key, check)]
 
 
-def _name(each: InputVersion) -> str:
-    return each.asset if each.partition is None else f"{each.asset} of {each.partition}"
+def _name(version: InputVersion) -> str:
+    return version.asset if version.partition is None else f"{version.asset} of {version.partition}"
 
 
 def _config_not_loaded(plan: TournamentPlan) -> str | None:
     """Return a message that the config was edited after it was loaded, or return None."""
-    told = f"{plan.config_path.as_posix()} was edited since it was loaded; "
+    beginning = f"{plan.config_path.as_posix()} was edited since it was loaded; "
     try:
         now = load_config(plan.project.folder / plan.config_path).config
     except InputError as error:
-        return f"{told}it cannot be loaded now: {error.problems[0]}"
+        return f"{beginning}it cannot be loaded now: {error.problems[0]}"
     if now == plan.config:
         return None
-    return f"{told}reload the code location for it to count"
+    return f"{beginning}reload the code location for it to count"

@@ -124,9 +124,9 @@ def _build_slack_sensor(environment: Mapping[str, str]) -> dg.SensorDefinition:
 def _is_wanted(names: tuple[str, ...], environment: Mapping[str, str]) -> bool:
     missing = [name for name in names if not environment.get(name)]
     if missing and len(missing) < len(names):
-        given = ", ".join(name for name in names if name not in missing)
+        present = ", ".join(name for name in names if name not in missing)
         raise InputError(
-            f"{given} set and {', '.join(missing)} not; expected all of them, or none; "
+            f"{present} set and {', '.join(missing)} not; expected all of them, or none; "
             "set or unset the rest"
         )
     return not missing
@@ -213,7 +213,7 @@ class BrokenConfig:
     def line(self) -> int:
         """The first line with a problem; the first of the file, if none is known."""
         place = re.compile(re.escape(str(self.path)) + r":(\d+):")
-        return next((int(found[1]) for each in self.problems if (found := place.match(each))), 1)
+        return next((int(match[1]) for text in self.problems if (match := place.match(text))), 1)
 
     def describe(self) -> str:
         """Describe in Markdown what is wrong and what to do; what the file holds stays literal."""
@@ -271,14 +271,14 @@ def build_problem_checks(broken: Sequence[BrokenConfig]) -> list[dg.AssetChecksD
         name="configs_can_be_loaded",
         specs=[
             dg.AssetCheckSpec(
-                _CHECK, asset=each.key, description="Whether the config can be loaded."
+                _CHECK, asset=config.key, description="Whether the config can be loaded."
             )
-            for each in broken
+            for config in broken
         ],
     )
     def configs_can_be_loaded() -> Iterator[dg.AssetCheckResult]:
-        for each in broken:
-            yield each.check_result()
+        for config in broken:
+            yield config.check_result()
 
     return [configs_can_be_loaded]
 
@@ -292,16 +292,16 @@ def build_problem_sensor(broken: Sequence[BrokenConfig]) -> list[dg.SensorDefini
         name="tell_config_problems",
         minimum_interval_seconds=_INTERVAL_SECONDS,
         default_status=dg.DefaultSensorStatus.RUNNING,
-        description="Says once of each config that cannot be loaded what is wrong; runs nothing.",
+        description="Reports once what is wrong with a config that cannot be loaded; runs nothing.",
     )
     def tell_config_problems(context: dg.SensorEvaluationContext) -> dg.SensorResult:
         said_before = json.loads(context.cursor) if context.cursor else {}
-        said = {str(each.path): list(each.problems) for each in broken}
+        problems = {str(config.path): list(config.problems) for config in broken}
         new = [each for each in broken if said_before.get(str(each.path)) != list(each.problems)]
         return dg.SensorResult(
             asset_events=[dg.AssetCheckEvaluation(**each.check_result()._asdict()) for each in new],
-            skip_reason=f"{len(broken)} configs cannot be loaded: {', '.join(sorted(said))}",
-            cursor=json.dumps(said, sort_keys=True),
+            skip_reason=f"{len(broken)} configs cannot be loaded: {', '.join(sorted(problems))}",
+            cursor=json.dumps(problems, sort_keys=True),
         )
 
     return [tell_config_problems]

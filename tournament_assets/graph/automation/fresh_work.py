@@ -57,7 +57,7 @@ class FreshWork:
 
     @cached_property
     def book(self) -> RecipeBook:
-        """The tournament's recipes; it has to be told to forget when something has run."""
+        """The tournament's recipes; call `forget` when something has run."""
         return RecipeBook(self.plan, self.instance, known=read_inputs(self.plan))
 
     def to_run(self, stage: Stage) -> WorkOfStage:
@@ -90,27 +90,27 @@ class FreshWork:
         return rows_of(self.plan)
 
     def _distrusts(self, name: str, record: dg.EventLogRecord) -> bool:
-        row, made = self._rows[name], _made(record)
+        row, event = self._rows[name], _made(record)
         if name in self.always or not (row.input_rows() or row.after):
             return True
-        wanted = made_with(self.plan, row, self.options.get(name, {}))
+        tag = made_with(self.plan, row, self.options.get(name, {}))
         return (
-            (made.tags or {}).get(MADE_WITH_TAG) != wanted
-            or any(each in made.metadata and made.metadata[each].value for each in _LEFT_OPEN)
+            (event.tags or {}).get(MADE_WITH_TAG) != tag
+            or any(name in event.metadata and event.metadata[name].value for name in _LEFT_OPEN)
             or any(
                 check.severity is dg.AssetCheckSeverity.ERROR or check.check_name in _ASKED_AGAIN
                 for check in self._failed_checks(name, record)
             )
-            or not self._is_stored(row, made)
+            or not self._is_stored(row, event)
         )
 
-    def _is_stored(self, row: AssetRow, made: dg.AssetMaterialization) -> bool:
+    def _is_stored(self, row: AssetRow, event: dg.AssetMaterialization) -> bool:
         if row.stored_as != "folder":
-            return self.path_of(row.name, str(made.partition)).exists()
-        folder = _directory_of(made)
+            return self.path_of(row.name, str(event.partition)).exists()
+        folder = _directory_of(event)
         if folder.parent != self._runs_folder:
             return False
-        return made.metadata["files"].value == sum(path.is_file() for path in folder.rglob("*"))
+        return event.metadata["files"].value == sum(path.is_file() for path in folder.rglob("*"))
 
     @property
     def _runs_folder(self) -> Path:
@@ -143,5 +143,5 @@ def _made(record: dg.EventLogRecord) -> dg.AssetMaterialization:
     return cast("dg.AssetMaterialization", record.asset_materialization)
 
 
-def _directory_of(made: dg.AssetMaterialization) -> Path:
-    return Path(str(made.metadata["directory"].value))
+def _directory_of(event: dg.AssetMaterialization) -> Path:
+    return Path(str(event.metadata["directory"].value))

@@ -79,10 +79,12 @@ def op_configs(
         options: The run's options, by name.
     """
     rows = rows_of(plan)
-    told = {name: rows[name].told(options) for name in names}
+    configs = {name: rows[name].told(options) for name in names}
     return {
         "ops": {
-            f"{plan.tournament_id}__{name}": {"config": each} for name, each in told.items() if each
+            f"{plan.tournament_id}__{name}": {"config": each}
+            for name, each in configs.items()
+            if each
         }
     }
 
@@ -93,10 +95,10 @@ def _stage(plan: TournamentPlan, job: JobRow) -> Stage:
     is_hidden = job.part_of != "request"
     return Stage(
         name=job.name,
-        job_name=f"{_HIDDEN if is_hidden else ''}{plan.tournament_id}_{job.name}",
+        job_name=f"{_HIDDEN if is_hidden else ''}{plan.job(job.name)}",
         title=title,
         assets=tuple(row.name for row in rows),
-        # What is observed is observed whole.
+        # Inputs are always observed as a whole.
         partition_axis="mode" if job.part_of == "begin" else rows[0].axes[-1],
         description=f"{plan.tournament_id}: {job.description or title}",
     )
@@ -126,19 +128,19 @@ def build_jobs(
             plan, row, refuse_run=refuse_run, resource_prefix=resource_prefix
         )
         for row in rows_of(plan).values()
-        if row.on_request
+        if row.presence.on_request
     }
     jobs: list[Any] = []
     for job in jobs_of(plan):
         stage = _stage(plan, job)
         if job.part_of == "run":
-            made = dg.define_asset_job(
+            run_job = dg.define_asset_job(
                 stage.job_name,
                 selection=_selection(plan, stage.assets),
                 description=stage.description,
                 tags={"tournament": plan.tournament_id, "stage": stage.name},
             )
-            jobs.append(made)
+            jobs.append(run_job)
         elif job.part_of != "begin":
             names = steps if job.part_of == "request" else stage.assets
             jobs.append(_build_reporting_job(plan, stage, [steps[name] for name in names]))
@@ -148,7 +150,7 @@ def build_jobs(
 def _build_reporting_job(
     plan: TournamentPlan, stage: Stage, steps: Sequence[dg.OpDefinition]
 ) -> dg.JobDefinition:
-    """Build a job of steps: what it makes is not the graph's to run."""
+    """Build a job of steps that are not assets of the graph."""
 
     @dg.job(
         name=stage.job_name,
@@ -167,12 +169,12 @@ def build_rejudge_job(plan: TournamentPlan) -> Any:
     """Build the job that resends failed requests; Dagster has no public name for its type."""
     stage = stage_making(plan, judge_replies.__name__)
     return dg.define_asset_job(
-        f"{plan.tournament_id}_rejudge",
+        plan.job("rejudge"),
         selection=_selection(plan, stage.assets),
         config=op_configs(plan, stage.assets, {"rejudge": True}),
         description=(
-            f"{plan.tournament_id}: ask what failed for reasons of the judge's again, one by one, "
-            "at twice the price of a batch, and rate anew"
+            f"{plan.tournament_id}: ask the judge again what it failed to answer, one by one, at "
+            "twice the price of a batch, and rate again"
         ),
     )
 
@@ -181,13 +183,13 @@ def observations(
     plan: TournamentPlan, inputs: Iterable[InputVersion]
 ) -> Iterator[dg.AssetObservation]:
     """Return the observations of inputs for Dagster; an unreadable input is not observed."""
-    for each in inputs:
-        if each.version is not None:
+    for entry in inputs:
+        if entry.version is not None:
             yield dg.AssetObservation(
-                asset_key=asset_key(plan, each.asset),
-                partition=each.partition,
-                tags={DATA_VERSION_TAG: each.version},
-                metadata={"version": each.label} if each.label else None,
+                asset_key=asset_key(plan, entry.asset),
+                partition=entry.partition,
+                tags={DATA_VERSION_TAG: entry.version},
+                metadata={"version": entry.label} if entry.label else None,
             )
 
 
@@ -203,11 +205,11 @@ def not_yet_observed(book: RecipeBook) -> list[InputVersion]:
     ]
 
 
-def _observed_version(book: RecipeBook, each: InputVersion) -> str | None:
+def _observed_version(book: RecipeBook, entry: InputVersion) -> str | None:
     newest = book.instance.fetch_observations(
         dg.AssetRecordsFilter(
-            asset_key=asset_key(book.plan, each.asset),
-            asset_partitions=None if each.partition is None else [each.partition],
+            asset_key=asset_key(book.plan, entry.asset),
+            asset_partitions=None if entry.partition is None else [entry.partition],
         ),
         limit=1,
     ).records

@@ -51,8 +51,8 @@ def find_out_of_date(
         For each partition that has to run, its assets that have to, in the stage's order; empty
         means all.
     """
-    names = [name for name in stage.assets if not book.rows[name].on_request]
-    found = {
+    names = [name for name in stage.assets if not book.rows[name].presence.on_request]
+    by_partition = {
         partition: book.out_of_date(
             [Place(name, str(partition)) for name in names], distrusts=distrusts
         )
@@ -60,7 +60,7 @@ def find_out_of_date(
     }
     return {
         partition: [asset_key(book.plan, place.asset) for place in places]
-        for partition, places in found.items()
+        for partition, places in by_partition.items()
         if places
     }
 
@@ -192,7 +192,7 @@ def _build_beginning_job(plan: TournamentPlan, scope: Scope, does: str) -> dg.Jo
 
 def beginning_job(plan: TournamentPlan, scope: Scope) -> str:
     """Return the name of the job that begins a rerun."""
-    return f"{plan.tournament_id}_{'run' if scope == 'all' else 'rerun'}"
+    return plan.job("run" if scope == "all" else "rerun")
 
 
 def _begin_by_hand(context: dg.OpExecutionContext, plan: TournamentPlan, scope: Scope) -> None:
@@ -288,8 +288,8 @@ def _rerun_config(
 ) -> JsonObject:
     """Return the run config that tells a run's steps about their rerun."""
     moment = began_at_text(rerun.began_at)
-    told = {"run_began_at": moment, "rerun": rerun.rerun_id, "occasion": rerun.rerun_id}
-    return op_configs(plan, [key.path[-1] for key in assets] or stage.assets, told)
+    options = {"run_began_at": moment, "rerun": rerun.rerun_id, "occasion": rerun.rerun_id}
+    return op_configs(plan, [key.path[-1] for key in assets] or stage.assets, options)
 
 
 def began_at_text(began_at: datetime) -> str:
@@ -363,11 +363,11 @@ class Rerun:
 
     def describe(self) -> str:
         """Return its name and state in words."""
-        told = f"rerun {self.identity.rerun_id} is {self.state.value} ({self.stage}: "
-        told += f"{self.stage_title})"
+        text = f"rerun {self.identity.rerun_id} is {self.state.value} ({self.stage}: "
+        text += f"{self.stage_title})"
         if self.superseded_by is None:
-            return told
-        return f"{told} and does not go on: rerun {self.superseded_by} has taken its place"
+            return text
+        return f"{text} and does not go on: rerun {self.superseded_by} has taken its place"
 
 
 def find_reruns(
@@ -387,13 +387,13 @@ def find_reruns(
     tags = {"tournament": plan.tournament_id, **({} if mode is None else {"mode": mode})}
     records = instance.get_run_records(dg.RunsFilter(tags=tags, updated_after=updated_after))
     by_id = _group_by_rerun(records)
-    wanted = set(by_id)
+    rerun_ids = set(by_id)
     if updated_after is not None and by_id:
-        by_id = _read_groups(instance, wanted)
+        by_id = _read_groups(instance, rerun_ids)
         began = min(_aware(records[0].create_timestamp) for records in by_id.values())
-        # One that began later may have ended long ago, and still has taken the place of these.
+        # A later rerun may have ended long ago and still have replaced these.
         later = instance.get_run_records(dg.RunsFilter(tags=tags, created_after=began))
-        by_id |= _read_groups(instance, set(_group_by_rerun(later)) - wanted)
+        by_id |= _read_groups(instance, set(_group_by_rerun(later)) - rerun_ids)
     reruns = [_read_rerun(plan, records) for records in by_id.values()]
     reruns.sort(key=lambda rerun: (rerun.identity.began_at, rerun.identity.rerun_id))
     newest = {rerun.identity.mode: rerun.identity.rerun_id for rerun in reruns}
@@ -402,7 +402,7 @@ def find_reruns(
         if newest[rerun.identity.mode] == rerun.identity.rerun_id
         else replace(rerun, superseded_by=newest[rerun.identity.mode])
         for rerun in reruns
-        if rerun.identity.rerun_id in wanted
+        if rerun.identity.rerun_id in rerun_ids
     ]
 
 
@@ -515,10 +515,10 @@ def _read_rerun(plan: TournamentPlan, records: list[Any]) -> Rerun:
 def _state_of(
     statuses: list[dg.DagsterRunStatus], *, all_begun: bool, none_follows: bool
 ) -> RerunState:
-    found = set(statuses)
-    if found & _STOPPED:
+    states = set(statuses)
+    if states & _STOPPED:
         return RerunState.FAILED
-    if found != {dg.DagsterRunStatus.SUCCESS}:
+    if states != {dg.DagsterRunStatus.SUCCESS}:
         return RerunState.RUNNING
     return RerunState.SUCCEEDED if all_begun and none_follows else RerunState.BETWEEN_STAGES
 

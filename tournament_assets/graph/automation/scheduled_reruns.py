@@ -51,20 +51,20 @@ _DAEMON_SECONDS = 300
 def schedule_problems(config: TournamentConfig) -> list[tuple[KeyPath, str]]:
     """Return the configured schedules that Dagster cannot fire, each with the place of its cron."""
     problems: list[tuple[KeyPath, str]] = []
-    for mode, wanted in _schedules_of(config).items():
+    for mode, schedule in _schedules_of(config).items():
         try:
             dg.ScheduleDefinition(
                 name="trial",
                 job_name="trial",
-                cron_schedule=wanted.cron,
-                execution_timezone=wanted.time_zone,
+                cron_schedule=schedule.cron,
+                execution_timezone=schedule.time_zone,
             )
         except dg.DagsterInvalidDefinitionError:
             place = ("modes", mode, "schedule", "cron")
             problems.append(
                 (
                     place,
-                    f"{'.'.join(place)} is {wanted.cron!r}; expected minute, hour, day of the "
+                    f"{'.'.join(place)} is {schedule.cron!r}; expected minute, hour, day of the "
                     "month, month and day of the week, such as '0 6 * * 1' for Mondays at six",
                 )
             )
@@ -83,21 +83,21 @@ def build_schedules(plan: TournamentPlan, run_job: dg.JobDefinition) -> list[dg.
         run_job: The job that begins a rerun of everything; a sensor continues it.
     """
     return [
-        _build_schedule(plan, mode, wanted, run_job)
-        for mode, wanted in _schedules_of(plan.config).items()
+        _build_schedule(plan, mode, schedule, run_job)
+        for mode, schedule in _schedules_of(plan.config).items()
     ]
 
 
 def _build_schedule(
-    plan: TournamentPlan, mode: Mode, wanted: RerunSchedule, run_job: dg.JobDefinition
+    plan: TournamentPlan, mode: Mode, rerun_schedule: RerunSchedule, run_job: dg.JobDefinition
 ) -> dg.ScheduleDefinition:
     tags = {"tournament": plan.tournament_id, REASON_TAG: "schedule"}
 
     @dg.schedule(
         name=f"{plan.tournament_id}_{mode}_schedule",
         job=run_job,
-        cron_schedule=wanted.cron,
-        execution_timezone=wanted.time_zone,
+        cron_schedule=rerun_schedule.cron,
+        execution_timezone=rerun_schedule.time_zone,
         default_status=dg.DefaultScheduleStatus.STOPPED,
         description=(
             f"Runs the {mode} again, all stages in order, and leaves a new run directory. While "
@@ -113,7 +113,7 @@ def _build_schedule(
         began_at = context.scheduled_execution_time.astimezone(UTC)
         own_id = name_rerun(plan, mode, "schedule", began_at)
         for rerun in find_reruns(context.instance, plan, mode=mode):
-            # A tick that was interrupted is evaluated again, and is no obstacle to itself.
+            # A tick that was interrupted is evaluated again, and must not block itself.
             if rerun.is_unfinished and rerun.identity.rerun_id != own_id:
                 return dg.SkipReason(f"{rerun.describe()}; one at a time")
         return begin_rerun(plan, mode, began_at=began_at, reason="schedule")
@@ -125,7 +125,7 @@ _INTERVAL_SECONDS = 15
 CLOCKS_DIFFER = timedelta(minutes=5)
 """The clocks of the machines that record a run's changes may differ."""
 BEGINNING_TAKES = timedelta(minutes=10)
-"""Whoever was interrupted while it began the runs of a stage goes on with that by itself."""
+"""A process that was interrupted while it began a stage's runs resumes by itself."""
 
 
 def build_sensor(
@@ -150,11 +150,11 @@ def build_sensor(
             for plan in plans
         }
         requests = [request for look in looks.values() for request in look.requests]
-        said = [f"{name}: {look.said}" for name, look in looks.items()]
+        lines = [f"{name}: {look.sentence}" for name, look in looks.items()]
         return dg.SensorResult(
             run_requests=requests,
             asset_events=[event for look in looks.values() for event in look.events],
-            skip_reason=None if requests else "\n".join(said),
+            skip_reason=None if requests else "\n".join(lines),
             cursor=json.dumps({name: look.seen for name, look in looks.items()}, sort_keys=True),
         )
 
@@ -166,11 +166,10 @@ def build_sensor(
         minimum_interval_seconds=_INTERVAL_SECONDS,
         default_status=dg.DefaultSensorStatus.RUNNING,
         description=(
-            "Does for every tournament what is to happen by itself. It says what an edit made out "
-            "of date, and runs it again in a mode with rerun_after_edits. It begins the next stage "
-            "of a rerun when every run of its last one has succeeded; after a failure nothing "
-            "follows until the failed run was executed again. It collects judge batches that have "
-            "ended and that no run waits for, and sends nothing that was not begun."
+            "Reports what an edit made out of date in every tournament, and runs it again in a "
+            "mode with rerun_after_edits. Begins the next stage of a rerun when every run of the "
+            "stage before has succeeded; after a failure it waits until the failed run has been "
+            "executed again. Collects judge batches that have ended and that no run waits for."
         ),
     )
 
@@ -200,7 +199,7 @@ def _look(
     """Look at one tournament; nothing is read while nothing of it changes and nothing waits."""
     state = state_of(plan, context.instance)
     is_same = state is not None and seen.get("state") == state
-    # A ledger that is no file of the project does not show that it has changed.
+    # A ledger outside the project's files does not show that it has changed.
     if is_same and not seen["batches"] and ledger_files(plan):
         return Look(seen["said"], seen=seen)
     try:
@@ -210,14 +209,14 @@ def _look(
         context.log.warning(f"{plan.tournament_id}: {error}")
         return Look(str(error), seen={**seen, "state": ""})
     requests = [request for look in looks for request in look.requests]
-    said = "; ".join(look.said for look in looks if look.said) or "nothing has changed"
+    sentence = "; ".join(look.sentence for look in looks if look.sentence) or "nothing has changed"
     news = {name: value for look in looks for name, value in look.seen.items()}
     is_quiet = not requests and not any(look.waits for look in looks)
     return Look(
-        said,
+        sentence,
         events=[event for look in looks for event in look.events],
         requests=requests,
-        seen={**seen, **news, "state": (state or "") if is_quiet else "", "said": said},
+        seen={**seen, **news, "state": (state or "") if is_quiet else "", "said": sentence},
     )
 
 
@@ -225,7 +224,7 @@ def _look_around(
     plan: TournamentPlan, instance: dg.DagsterInstance, seen: Mapping[str, str]
 ) -> list[Look]:
     reruns = continue_reruns(plan, instance, since=seen.get("since"))
-    # What a rerun has yet to make is no news.
+    # What a rerun has yet to make is not news.
     return [reruns] if reruns.waits else [reruns, look_at_inputs(plan, instance, seen)]
 
 
@@ -273,15 +272,15 @@ def _go_on(
 ) -> list[dg.RunRequest]:
     if rerun.stage_index is None:
         return []
-    left = rerun.partitions_not_begun
-    if left:
+    waiting = rerun.partitions_not_begun
+    if waiting:
         if now - rerun.newest_run_created_at < BEGINNING_TAKES:
             return []
         whole = {
             _key(plan, rerun, name): [asset_key(plan, asset) for asset in assets]
             for name, assets in rerun.partitions.items()
         }
-        work = {key: whole[key] for key in (_key(plan, rerun, name) for name in left)}
+        work = {key: whole[key] for key in (_key(plan, rerun, name) for name in waiting)}
         return request_stage(rerun.stage_index, rerun.identity, plan, work=work, whole=whole)
     requests = request_stage_after(rerun.stage_index, rerun.identity, plan, instance=instance)
     if not requests:
@@ -299,14 +298,14 @@ def _key(plan: TournamentPlan, rerun: Rerun, name: str) -> PartitionKey:
 
 def _reason_to_wait(reruns: Sequence[Rerun]) -> str:
     # One whose failed run was executed again too late has changed, and does not go on.
-    told = [
+    reasons = [
         rerun.describe()
         for rerun in reruns
         if rerun.is_unfinished
         or rerun.state is RerunState.BETWEEN_STAGES
         or (rerun.state is RerunState.OF_ANOTHER_VERSION and rerun.superseded_by is None)
     ]
-    return "; ".join(told)
+    return "; ".join(reasons)
 
 
 def resume_judging(
@@ -322,32 +321,32 @@ def resume_judging(
     tournament = plan.config
     with ledger.open() as opened:
         leased = opened.leased_scopes()
-        found = opened.open_scopes(plan.tournament_id)
-        left = {
+        open_batches = opened.open_scopes(plan.tournament_id)
+        abandoned = {
             scope: batches
-            for scope, batches in found.items()
+            for scope, batches in open_batches.items()
             if scope not in leased
             and scope.is_of_verdicts
             and scope.mode in tournament.mode_names
             and scope.dimension in tournament.dimension_names
         }
     ended: dict[JudgingScope, list[OpenBatch]] = {}
-    for mode in dict.fromkeys(scope.mode for scope in left):
-        of_mode = [scope for scope in left if scope.mode == mode]
-        for asked in tournament.judges_of(mode):
-            own = [scope for scope in of_mode if _judge_of(scope, tournament) is asked]
-            if own:
-                with judge.service(asked) as service:
+    for mode in dict.fromkeys(scope.mode for scope in abandoned):
+        of_mode = [scope for scope in abandoned if scope.mode == mode]
+        for mode_judge in tournament.judges_of(mode):
+            of_judge = [scope for scope in of_mode if _judge_of(scope, tournament) is mode_judge]
+            if of_judge:
+                with judge.service(mode_judge) as service:
                     ended |= {
-                        scope: left[scope]
-                        for scope in own
-                        if _have_ended(left[scope], service, context)
+                        scope: abandoned[scope]
+                        for scope in of_judge
+                        if _have_ended(abandoned[scope], service, context)
                     }
-    count = sum(len(batches) for batches in left.values())
+    count = sum(len(batches) for batches in abandoned.values())
     return Look(
-        f"{count} batches have not ended yet" if left and not ended else "",
+        f"{count} batches have not ended yet" if abandoned and not ended else "",
         requests=list(_request_runs(plan, ended, context.instance)),
-        seen={"batches": "open" if found else ""},
+        seen={"batches": "open" if open_batches else ""},
     )
 
 
@@ -361,7 +360,7 @@ def _have_ended(
     batches: Sequence[OpenBatch], service: AsksDirectly, context: dg.SensorEvaluationContext
 ) -> bool:
     try:
-        # One without a name has to be looked for, which is the run's business.
+        # The run itself looks for a batch without a name.
         return all(
             takes_batches(service) and service.get_batch(batch.batch_id).has_ended
             for batch in batches
@@ -434,7 +433,7 @@ def _request_run(
 def diagnose_automation(
     plans: Iterable[TournamentPlan], instance: dg.DagsterInstance
 ) -> Iterator[Finding]:
-    """Check that the automation that the configs want is on, and its failures would be noticed.
+    """Check that the automation in the configs is on and that its failures would be noticed.
 
     Args:
         instance: Where Dagster keeps what is on.
@@ -444,7 +443,7 @@ def diagnose_automation(
     if not _has_daemon(instance):
         yield Finding(
             "daemon",
-            Health.LOOK,
+            Health.WARNING,
             "none has reported in the last five minutes, so no schedule or sensor fires",
             "start `tournament ui`, or `tournament ui --daemon` without pages",
         )
@@ -454,18 +453,18 @@ def _diagnose_automation(plan: TournamentPlan, instance: dg.DagsterInstance) -> 
     running = {
         state.name for state in instance.all_instigator_state() if state.status.value == "RUNNING"
     }
-    wanted = {
+    needed = {
         f"{plan.tournament_id}_{name}_schedule": mode.schedule is not None
         for name, mode in plan.config.modes.items()
     }
-    wanted[SENSOR] = any(mode.rerun_after_edits for mode in plan.config.modes.values())
-    for name in (name for name, is_wanted in wanted.items() if is_wanted):
+    needed[SENSOR] = any(mode.rerun_after_edits for mode in plan.config.modes.values())
+    for name in (name for name, is_wanted in needed.items() if is_wanted):
         if name in running:
-            yield Finding(name, Health.WELL, "on")
+            yield Finding(name, Health.OK, "on")
         else:
             yield Finding(
                 name,
-                Health.LOOK,
+                Health.WARNING,
                 "the config names it and it is off",
                 "start `tournament ui` and switch it on under Automation",
             )

@@ -1,7 +1,7 @@
 """The instructions every judge request begins with: how to judge, what is shown, how to reply.
 
 Any change to this text, down to a single space, changes every request key: nothing judged
-under the old text is reused, and every pair is judged, and paid for, anew.
+under the old text is reused, and every pair is judged, and paid for, again.
 
 A project may bring its own text on how to judge. The program always states itself what is shown and
 how to reply, because it composes the requests and reads the replies.

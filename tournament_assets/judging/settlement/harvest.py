@@ -16,8 +16,9 @@ from tournament_assets.judging.settlement.sessions import (
 )
 from tournament_assets.tournament.errors import JudgeError, JudgeFailure, JudgeWaitingError
 
-_CHUNK = 500
-_CHUNK_CHARACTERS = 16_000_000
+RESULTS_AT_ONCE = 500
+"""How many results of a batch are read before they are kept."""
+_CHARACTERS_AT_ONCE = 16_000_000
 UNPARSABLE_TIMES = 2
 """How often a request may come back in a line that is not JSON before it is given up."""
 INVALID_ERRORS = frozenset({"invalid_request_error", "request_too_large"})
@@ -89,7 +90,7 @@ def harvest_batch(session: JudgingSession, batch: SubmittedBatch, status: BatchS
             reason=reason,
         )
         if broken is not None:
-            session.unread[batch.nonce] = unread
+            session.state.unread[batch.nonce] = unread
             raise broken
         if unread.n_counted > len(harvest.seen) + len(harvest.lines):
             leave_unread(session, batch, unread)
@@ -107,7 +108,7 @@ def harvest_batch(session: JudgingSession, batch: SubmittedBatch, status: BatchS
     session.ledger.record_closed(batch.nonce, state="harvested")
     if status.is_cancelled or (CANCELLED, None) in harvest.results:
         n_kept = len(harvest.seen - harvest.failed)
-        session.cancelled[batch.batch_id] = (n_kept, len(keys) - n_kept)
+        session.state.cancelled[batch.batch_id] = (n_kept, len(keys) - n_kept)
     _stop_if_hopeless(session, batch, harvest)
 
 
@@ -124,7 +125,7 @@ def _close_refused(session: JudgingSession, batch: SubmittedBatch, refusal: Judg
     if refusal.failure is not JudgeFailure.NOT_ACCEPTED:
         raise refusal
     session.progress.note(f"{refusal}; its requests are asked again")
-    session.clock.sleep(session.waiting.poll_max_seconds)
+    session.clock.sleep(session.terms.waiting.poll_max_seconds)
 
 
 def leave_unread(session: JudgingSession, batch: SubmittedBatch, unread: UnreadResults) -> None:
@@ -137,8 +138,8 @@ def leave_unread(session: JudgingSession, batch: SubmittedBatch, unread: UnreadR
         f"batch {batch.batch_id} holds {unread.n_counted} results as the service counts them, and "
         f"none could be read for {len(unread.missing)} of its requests ({unread.reason})"
     )
-    if session.may_pay_again and session.paid_again.isdisjoint(unread.missing):
-        session.paid_again.update(unread.missing)
+    if session.terms.may_pay_again and session.state.paid_again.isdisjoint(unread.missing):
+        session.state.paid_again.update(unread.missing)
         session.progress.note(f"{what}; these are asked and paid for again")
         session.ledger.record_closed(batch.nonce, state="lost")
         return
@@ -167,15 +168,15 @@ def _read_results(
                 key = request_key_of(row.custom_id, nonce=batch.nonce) or ""
                 part.append((key, row))
                 size += len(row.raw)
-                if len(part) == _CHUNK or size >= _CHUNK_CHARACTERS:
+                if len(part) == RESULTS_AT_ONCE or size >= _CHARACTERS_AT_ONCE:
                     is_over = False
                     break
         except JudgeError as error:
             if error.failure is not JudgeFailure.TRANSIENT:
                 raise
             broken = error
-        wanted = keys - harvest.seen
-        fresh = {key: row for key, row in reversed(part) if key in wanted}
+        unread = keys - harvest.seen
+        fresh = {key: row for key, row in reversed(part) if key in unread}
         harvest.foreign.update(row.custom_id for key, row in part if key not in keys)
         _record(session, batch.nonce, harvest, list(reversed(fresh.items())))
         if broken is not None or is_over:
@@ -204,14 +205,14 @@ def record_part(session: JudgingSession, nonce: str, part: Sequence[tuple[str, R
     tally = session.tally
     final = [(key, row) for key, row in part if is_final(row)]
     failed = [(key, row) for key, row in part if not is_final(row)]
-    with session.writing:
+    with session.state.writing:
         if final:
             tally.paid_twice += session.ledger.record_rows(nonce, final)
         if failed:
             session.ledger.record_failures(nonce, failed)
         session.on_rows(part)
         for _, row in final:
-            session.seen.add(row)
+            session.state.seen.add(row)
         tally.harvested += len(final)
         tally.failed += len(failed)
         tally.answered = min(tally.answered + len(final), tally.total)
@@ -274,10 +275,10 @@ def _stop_if_hopeless(session: JudgingSession, batch: SubmittedBatch, harvest: _
         )
     invalid = sum(by_error[error_type] for error_type in INVALID_ERRORS)
     if invalid and invalid == by_error.total() == session.tally.harvested:
-        said = next(harvest.messages[name] for name in sorted(INVALID_ERRORS & by_error.keys()))
+        message = next(harvest.messages[name] for name in sorted(INVALID_ERRORS & by_error.keys()))
         raise JudgeError(
-            f"the service refused every request of batch {batch.batch_id} as invalid: {said}; "
-            f"nothing more is sent; {session.remedy}",
+            f"the service refused every request of batch {batch.batch_id} as invalid: {message}; "
+            f"nothing more is sent; {session.terms.remedy}",
             failure=JudgeFailure.INVALID,
         )
 
@@ -297,20 +298,21 @@ def collect_batches(session: JudgingSession, batches: Sequence[SubmittedBatch]) 
             takes it up.
         JudgeError: If one cannot be looked at or read.
     """
-    left: list[SubmittedBatch] = []
-    for batch in harvest_ended(session, batches, deadline_seconds=session.waiting.deadline_seconds):
-        if (unread := session.unread.get(batch.nonce)) is not None:
+    late: list[SubmittedBatch] = []
+    deadline = session.terms.waiting.deadline_seconds
+    for batch in harvest_ended(session, batches, deadline_seconds=deadline):
+        if (unread := session.state.unread.get(batch.nonce)) is not None:
             leave_unread(session, batch, unread)
         else:
-            left.append(batch)
+            late.append(batch)
     session.stop_if_cancelled()
-    if left:
-        names = ", ".join(batch.batch_id for batch in left)
+    if late:
+        names = ", ".join(batch.batch_id for batch in late)
         scope = session.scope
         sensor = ", or let the tournament's sensor do it" if scope.is_of_verdicts else ""
         raise JudgeWaitingError(
-            f"{len(left)} of {len(batches)} batches on {scope.subject or scope.dimension} have not "
-            f"ended after {session.waiting.deadline_seconds:.0f} s ({names}); they are paid and "
+            f"{len(late)} of {len(batches)} batches on {scope.subject or scope.dimension} have not "
+            f"ended after {deadline:.0f} s ({names}); they are paid and "
             f"kept: run again later to collect the replies{sensor}"
         )
 
@@ -320,13 +322,13 @@ def harvest_ended(
 ) -> list[SubmittedBatch]:
     """Harvest batches as they end, and return those that have not ended by the deadline."""
     waits = session.waits()
-    left = list(batches)
+    pending = list(batches)
     while True:
-        left = [batch for batch in left if not _harvest_if_ended(session, batch)]
+        pending = [batch for batch in pending if not _harvest_if_ended(session, batch)]
         remaining = deadline_seconds - waits.waited
-        if not left or remaining <= 0:
-            return left
-        session.progress.note(f"waiting for {len(left)} batches")
+        if not pending or remaining <= 0:
+            return pending
+        session.progress.note(f"waiting for {len(pending)} batches")
         waits.sleep(at_most=remaining)
 
 
@@ -358,7 +360,7 @@ def give_up(session: JudgingSession, nonce: str, error: JudgeError) -> None:
     Raises:
         JudgeError: If they may not; the batch stays open.
     """
-    if not session.may_pay_again:
+    if not session.terms.may_pay_again:
         raise JudgeError(
             f"{error}; the batch was paid and its replies are out of reach: check that "
             "the API key belongs to the workspace that submitted it; to ask and pay for its "

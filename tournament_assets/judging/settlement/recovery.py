@@ -33,12 +33,12 @@ from tournament_assets.judging.requests.verdict_parsing import (
     ReplyFormat,
     classify_reply,
 )
+from tournament_assets.judging.settlement import harvest
 from tournament_assets.judging.settlement.harvest import is_final
 from tournament_assets.judging.settlement.records import (
     JudgingLedger,
     JudgingScope,
     OpenBatch,
-    StoredReply,
     SubmittedBatch,
 )
 from tournament_assets.judging.settlement.sessions import (
@@ -56,7 +56,6 @@ from tournament_assets.judging.settlement.submission import KEPT_FOR, list_since
 from tournament_assets.tournament.errors import JudgeError, JudgeFailure
 from tournament_assets.tournament.judges import Waiting
 
-_CHUNK = 500
 _PAGE = 100
 _ROWS_THAT_PROVE = 20
 _LOOKED_INTO = 20
@@ -67,7 +66,7 @@ _FORGOTTEN = frozenset({"", _OFF, "recovering"})
 """States of a batch whose replies can be taken back; empty means unknown."""
 
 
-class RecoveryLedger(Protocol):
+class RecoveryLedger(JudgingLedger, Protocol):
     """Where replies are put back."""
 
     def batch_states(
@@ -83,9 +82,6 @@ class RecoveryLedger(Protocol):
     ) -> None:
         """Write down a batch that was paid and forgotten."""
 
-    def iterate_replies(self, request_keys: AbstractSet[str]) -> Iterator[StoredReply]:
-        """Yield the final replies there are, by key and then by attempt."""
-
     def record_rows(
         self,
         nonce: str,
@@ -94,9 +90,6 @@ class RecoveryLedger(Protocol):
         received_at: datetime | None = None,
     ) -> int:
         """Keep final replies; return how many had been paid for before, in another batch."""
-
-    def record_closed(self, nonce: str, *, state: str) -> None:
-        """Write down that nothing more will come of a batch."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,25 +237,28 @@ def refuse_to_repay(
     if not takes_batches(service):
         return  # it keeps no replies that could be had again
     try:
-        found = find_forgotten(unanswered, ledger=ledger, service=service, now=datetime.now(UTC))
+        forgotten = find_forgotten(
+            unanswered, ledger=ledger, service=service, now=datetime.now(UTC)
+        )
     except JudgeError as error:
         if error.failure is JudgeFailure.FATAL:
             raise
         note(f"{error}; whether the ledger has forgotten a batch is not known")
         return
-    if found.paid:
+    if forgotten.paid:
         problem = (
-            f"the service holds {len(found.paid)} batches ({', '.join(found.paid)}) that answer "
-            "requests which are about to be sent, and the ledger does not know them; expected a "
-            f"ledger that knows what was paid for; take the replies back for nothing: `{command}`"
+            f"the service holds {len(forgotten.paid)} batches ({', '.join(forgotten.paid)}) that "
+            "answer requests which are about to be sent, and the ledger does not know them; "
+            "expected a ledger that knows what was paid for; take the replies back for nothing: "
+            f"`{command}`"
         )
         if not may_pay_again:
             raise JudgeError(f"{problem}; or run with --pay-again to pay for them a second time")
         note(f"{problem}; the requests are paid for again, as was asked")
-    if found.alike:
+    if forgotten.alike:
         note(
-            f"the service holds {len(found.alike)} batches ({', '.join(found.alike)}) that look "
-            "like this program's, and the ledger does not know them; if it was emptied or "
+            f"the service holds {len(forgotten.alike)} batches ({', '.join(forgotten.alike)}) that "
+            "look like this program's, and the ledger does not know them; if it was emptied or "
             f"replaced, stop and take back what was paid for: `{command}`"
         )
 
@@ -311,8 +307,8 @@ def _unknown_batches(
     ledger: RecoveryLedger, service: TakesBatches, now: datetime, *, one_page: bool = False
 ) -> Iterator[BatchStatus]:
     """Yield the listed batches that the ledger does not know or holds in part."""
-    kept = list_since(service, now - KEPT_FOR)
-    while page := list(islice(kept, _PAGE)):
+    listings = list_since(service, now - KEPT_FOR)
+    while page := list(islice(listings, _PAGE)):
         states = ledger.batch_states(batch_ids={each.batch_id for each in page})
         yield from (each for each in page if states.get(each.batch_id, "") in ("", "recovering"))
         if one_page:
@@ -328,7 +324,7 @@ class _Recovery:
     a second attempt: they are read first, and those batches are left open for their own runs.
 
     Attributes:
-        found: The provider's names of batches that the ledger has without a name, by nonce.
+        batch_ids: The provider's names of batches that the ledger has without a name, by nonce.
         read: The nonces of those batches under way that were read.
     """
 
@@ -340,7 +336,7 @@ class _Recovery:
     clock: Clock
     max_readings: int
     report: RecoveryReport = field(default_factory=RecoveryReport)
-    found: dict[str, str] = field(default_factory=dict)
+    batch_ids: dict[str, str] = field(default_factory=dict)
     read: set[str] = field(default_factory=set)
 
     def take(self, listing: BatchStatus) -> None:
@@ -353,11 +349,11 @@ class _Recovery:
                 waits.sleep()
             try:
                 if batch is None:
-                    found = self._find_planned(listing)
-                    if isinstance(found, list):
-                        found.append(listing.batch_id)
+                    planned = self._find_planned(listing)
+                    if isinstance(planned, list):
+                        planned.append(listing.batch_id)
                         return
-                    batch = self._begin(listing, *found)
+                    batch = self._begin(listing, *planned)
                 self._read(batch, seen)
             except JudgeError as error:
                 if error.failure is not JudgeFailure.TRANSIENT:
@@ -384,7 +380,7 @@ class _Recovery:
                 if state in _FORGOTTEN:
                     return nonce, self.planned[key]
                 # One that is being sent or waited for is looked for by its own run.
-                self.found[nonce] = listing.batch_id
+                self.batch_ids[nonce] = listing.batch_id
                 return []
         if not nonce:
             raise JudgeError(
@@ -414,7 +410,7 @@ class _Recovery:
         n_new = 0
         scopes = self.ledger.open_scopes(tournament_id).values()
         for begun in (each for batches in scopes for each in batches):
-            batch_id = begun.batch_id or self.found.get(begun.nonce)
+            batch_id = begun.batch_id or self.batch_ids.get(begun.nonce)
             if batch_id is None or begun.nonce in self.read:
                 continue
             try:
@@ -430,7 +426,7 @@ class _Recovery:
         n_new, n_rows = 0, 0
         batch = SubmittedBatch(begun.nonce, batch_id, begun.begun_at)
         rows = self.service.iterate_results(batch_id)
-        while part := list(islice(rows, _CHUNK)):
+        while part := list(islice(rows, harvest.RESULTS_AT_ONCE)):
             n_new += _keep(batch, _final(batch, part), self.ledger)[0]
             n_rows += len(part)
         if n_rows < begun.n_requests:
@@ -456,12 +452,12 @@ class _Recovery:
         while not is_over:
             part: list[ReplyRow] = []
             try:
-                for row in islice(rows, _CHUNK):
+                for row in islice(rows, harvest.RESULTS_AT_ONCE):
                     part.append(row)  # noqa: PERF402  # what came before a failure is kept
             finally:
                 self._keep(batch, [row for row in part if row.custom_id not in seen])
                 seen.update(row.custom_id for row in part)
-            is_over = len(part) < _CHUNK
+            is_over = len(part) < harvest.RESULTS_AT_ONCE
 
     def _keep(self, batch: SubmittedBatch, part: Sequence[ReplyRow]) -> None:
         final = _final(batch, part)
@@ -527,7 +523,7 @@ def find_failed_requests(
     replies = ledger.iterate_replies(keys)
     for key, attempts in groupby(replies, key=lambda reply: reply.request_key):
         of_key = list(attempts)
-        found = [
+        failures = [
             classify_reply(
                 result_type=reply.result_type,
                 stop_reason=reply.stop_reason,
@@ -536,10 +532,10 @@ def find_failed_requests(
             )
             for reply in of_key
         ]
-        if None in found:
+        if None in failures:
             failed.pop(key, None)
-        elif found[-1] is not None:
-            failed[key] = FailedRequest(key, found[-1], of_key[-1].attempt + 1)
+        elif failures[-1] is not None:
+            failed[key] = FailedRequest(key, failures[-1], of_key[-1].attempt + 1)
     under_way: set[str] = set()
     for batch in ledger.open_batches(scope):
         under_way |= ledger.batch_keys(batch.nonce)
@@ -558,7 +554,7 @@ def rejudge_requests(session: JudgingSession, requests: Sequence[JudgeRequest]) 
         BudgetError: If asking would cost more than may be spent; nothing was sent then.
         ValueError: If the replies are no verdicts.
     """
-    if session.reply_format is None:
+    if session.terms.reply_format is None:
         raise ValueError("these replies are not verdicts; expected a format to read them in")
     positions = KeyPositions(requests)
     with hold_lease(session):
@@ -567,7 +563,7 @@ def rejudge_requests(session: JudgingSession, requests: Sequence[JudgeRequest]) 
             positions,
             scope=session.scope,
             ledger=session.ledger,
-            reply_format=session.reply_format,
+            reply_format=session.terms.reply_format,
         ).values()
         session.tally.answered = len(positions) - len(failed)
         if failed:

@@ -39,7 +39,7 @@ from tournament_assets.tournament.judges import Waiting
 
 
 class JudgingProgress(Protocol):
-    """The listener that is told of the progress of judging."""
+    """Where the progress of judging is shown."""
 
     def note(self, message: str) -> None:
         """Say what is happening."""
@@ -130,9 +130,10 @@ class Tally:
 
     def add(self, other: "Tally") -> None:
         """Add what another settlement has done."""
-        for each in fields(Tally):
-            own, further = getattr(self, each.name), getattr(other, each.name)
-            setattr(self, each.name, own | further if isinstance(own, set) else own + further)
+        for column in fields(Tally):
+            count, further = getattr(self, column.name), getattr(other, column.name)
+            total = count | further if isinstance(count, set) else count + further
+            setattr(self, column.name, total)
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,29 +187,22 @@ class SeenReplies:
         return self.longest + max(_MARGIN_TOKENS, _FEW * self.longest // self.n_replies)
 
 
-@dataclass(slots=True, kw_only=True)
-class JudgingSession:
-    """One settlement: whose work it is, how it is to be done, and what was done so far.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SettlementTerms:
+    """How a settlement is to be done.
 
     Attributes:
-        scope: Whose work it is.
-        ledger: Where everything is recorded.
-        progress: Who is told.
         waiting: How long is waited for what, and how often tried.
         grace_seconds: How long a batch that was accepted may be missing from the list of batches;
             only then is it taken for never accepted.
         creation_seconds: How long the creation of a batch may be under way.
         prewarms: Whether one request is sent ahead to fill the prompt cache.
-        clock: How time passes.
-        approve: Called before anything of a plan is sent, to check that it can be paid.
         may_pay_again: Whether requests whose results are lost or unread may be asked again.
         failed_since: Requests that failed since then are not asked again; None excludes none.
         reply_format: How the judge writes its verdict; None where a reply is no verdict, and is
             never asked for twice.
-        on_rows: Called with every row once it is in the ledger; may raise `JudgeError` if nothing
-            more is to be asked.
         remedy: What a person can do if every request is refused as invalid.
-        terms: The budget terms of every request; None means no limit and no known price.
+        budget: The budget terms of every request; None means no limit and no known price.
         max_batch_requests: The most requests of a batch; None for as many as usual.
         max_batch_bytes: The most bytes of a batch; None for as many as usual.
         max_in_flight: How many requests are asked directly at a time.
@@ -217,48 +211,77 @@ class JudgingSession:
             for nothing, is not asked again by the next run.
         has_answered: Whether the service has answered requests like these before, so that a refusal
             concerns single requests.
-        places: Entered for each direct request until its reply is written down; settlements that
-            ask together share it, so that together they do not exceed the limit.
-        writing: Held while rows are written down and counted.
-        tally: What was done so far.
-        seen: What the replies so far were like.
-        unread: Ended batches whose results break off, by nonce.
-        cancelled: Batches cancelled at the service, by name: how many replies came, and how many
-            requests have none.
-        paid_again: Requests whose unread results were written off in this settlement.
-        lease: The right to submit the scope's work, while `hold_lease` holds it.
     """
 
-    scope: JudgingScope
-    ledger: JudgingLedger
-    service: AsksDirectly
-    progress: JudgingProgress
     waiting: Waiting
     grace_seconds: float = 600.0
     creation_seconds: float = 600.0
     prewarms: bool = False
-    clock: Clock = SYSTEM_CLOCK
-    approve: Approval = approve_anything
     may_pay_again: bool = False
     failed_since: datetime | None = None
     reply_format: ReplyFormat | None = "line"
-    on_rows: Listener = tell_nobody
     remedy: str = JUDGE_REMEDY
-    terms: BudgetTerms | None = None
+    budget: BudgetTerms | None = None
     max_batch_requests: int | None = None
     max_batch_bytes: int | None = None
     max_in_flight: int = DIRECT_AT_ONCE
     max_tries: int = 4
     refusals_are_final: bool = True
     has_answered: bool = False
-    places: Callable[[], AbstractContextManager[Any]] = nullcontext
-    writing: threading.Lock = field(default_factory=threading.Lock)
-    tally: Tally = field(default_factory=Tally)
+
+
+@dataclass(slots=True)
+class SettlementState:
+    """How far a settlement has come, apart from its tally.
+
+    Attributes:
+        seen: What the replies so far were like.
+        unread: Ended batches whose results break off, by nonce.
+        cancelled: Batches cancelled at the service, by name: how many replies came, and how many
+            requests have none.
+        paid_again: Requests whose unread results were written off in this settlement.
+        lease: The right to submit the scope's work, while `hold_lease` holds it.
+        writing: Held while rows are written down and counted.
+    """
+
     seen: SeenReplies = field(default_factory=SeenReplies)
     unread: dict[str, UnreadResults] = field(default_factory=dict)
-    paid_again: set[str] = field(default_factory=set)
     cancelled: dict[str, tuple[int, int]] = field(default_factory=dict)
+    paid_again: set[str] = field(default_factory=set)
     lease: Lease = field(init=False)
+    writing: threading.Lock = field(default_factory=threading.Lock)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JudgingSession:
+    """One settlement: whose work it is, how it is to be done, and what was done so far.
+
+    Attributes:
+        scope: Whose work it is.
+        ledger: Where everything is recorded.
+        progress: Where messages and counts are shown.
+        terms: How the work is to be done.
+        clock: How time passes.
+        approve: Called before anything of a plan is sent, to check that it can be paid.
+        on_rows: Called with every row once it is in the ledger; may raise `JudgeError` if nothing
+            more is to be asked.
+        places: Entered for each direct request until its reply is written down; settlements that
+            ask together share it, so that together they do not exceed the limit.
+        tally: What was done so far.
+        state: What else the steps of the settlement hand on to each other.
+    """
+
+    scope: JudgingScope
+    ledger: JudgingLedger
+    service: AsksDirectly
+    progress: JudgingProgress
+    terms: SettlementTerms
+    clock: Clock = SYSTEM_CLOCK
+    approve: Approval = approve_anything
+    on_rows: Listener = tell_nobody
+    places: Callable[[], AbstractContextManager[Any]] = nullcontext
+    tally: Tally = field(default_factory=Tally)
+    state: SettlementState = field(default_factory=SettlementState)
 
     @property
     def batches(self) -> TakesBatches:
@@ -277,17 +300,19 @@ class JudgingSession:
 
     def most_usd(self, request: ModelRequest, channel: Channel) -> float | None:
         """Return the most that a request can cost; None if it has no price, or none is needed."""
-        # Requests for verdicts have one prefix in common; those for responses need not.
-        prefix_tokens = None if self.reply_format is None else self.seen.least_read
-        if self.terms is None:
+        budget = self.terms.budget
+        if budget is None:
             return None
-        return most_usd(request, self.terms.prices, channel, prefix_tokens=prefix_tokens)
+        # Requests for verdicts have one prefix in common; those for responses need not.
+        prefix_tokens = None if self.terms.reply_format is None else self.state.seen.least_read
+        return most_usd(request, budget.prices, channel, prefix_tokens=prefix_tokens)
 
     @property
     def lower_cap(self) -> int | None:
         """The cap of requests in batches where the budget is tight; None for that of the config."""
-        is_tight = self.terms is not None and self.terms.is_tight
-        return self.seen.cap if is_tight and self.reply_format is not None else None
+        budget = self.terms.budget
+        is_tight = budget is not None and budget.is_tight
+        return self.state.seen.cap if is_tight and self.terms.reply_format is not None else None
 
     def stop_if_cancelled(self) -> None:
         """Return if nothing was cancelled at the service.
@@ -295,10 +320,11 @@ class JudgingSession:
         Raises:
             JudgeError: If a batch was: a person means that nothing more is to be sent now.
         """
-        if self.cancelled:
-            n_kept, n_missing = map(sum, zip(*self.cancelled.values(), strict=True))
+        cancelled = self.state.cancelled
+        if cancelled:
+            n_kept, n_missing = map(sum, zip(*cancelled.values(), strict=True))
             raise JudgeError(
-                f"somebody cancelled {', '.join(self.cancelled)} at the service: {n_kept} replies "
+                f"somebody cancelled {', '.join(cancelled)} at the service: {n_kept} replies "
                 f"came before and are kept, {n_missing} requests were cancelled, and nothing more "
                 "is sent; run again to ask what is missing"
             )
@@ -315,7 +341,7 @@ class JudgingSession:
 
     def waits(self) -> "Waits":
         """Return waits that double from one to the next."""
-        return Waits(self.waiting, self.clock)
+        return Waits(self.terms.waiting, self.clock)
 
 
 class Waits:
@@ -352,11 +378,11 @@ def hold_lease(session: JudgingSession) -> Iterator[None]:
     Raises:
         JudgeWaitingError: If somebody else is at work on the scope until the deadline.
     """
-    session.lease = _wait_for_lease(session)
+    session.state.lease = _wait_for_lease(session)
     is_over = threading.Event()
     renewing = threading.Thread(
         target=_renew,
-        args=(session.ledger, session.lease, is_over),
+        args=(session.ledger, session.state.lease, is_over),
         name="lease renewal",
         daemon=True,
     )
@@ -371,11 +397,11 @@ def hold_lease(session: JudgingSession) -> Iterator[None]:
     finally:
         is_over.set()
         renewing.join()
-        session.ledger.release_lease(session.lease)
+        session.ledger.release_lease(session.state.lease)
 
 
 def _wait_for_lease(session: JudgingSession) -> Lease:
-    waits, scope, deadline = session.waits(), session.scope, session.waiting.deadline_seconds
+    waits, scope, deadline = session.waits(), session.scope, session.terms.waiting.deadline_seconds
     while True:
         lease = session.ledger.acquire_lease(scope)
         if isinstance(lease, Lease):
@@ -460,9 +486,10 @@ def run_together(pieces: Sequence[Piece[Done]], *, log: Callable[[str], None]) -
         for n_left in reversed(range(len(threads))):
             number = ended.get()
             if number in problems and n_left:
-                said, title = str(problems[number]), pieces[number].title
-                named = said if said.startswith(title) else f"{title}: {said}"
-                log(f"{named} ({n_left} more under way)")
+                message, title = str(problems[number]), pieces[number].title
+                if not message.startswith(title):
+                    message = f"{title}: {message}"
+                log(f"{message} ({n_left} more under way)")
     except BaseException:
         stopped.set()
         until = time.monotonic() + _STOP_SECONDS

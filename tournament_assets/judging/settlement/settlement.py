@@ -96,7 +96,12 @@ class WorkLeft:
     @property
     def is_done(self) -> bool:
         """Whether nothing is left."""
-        return not (self.unanswered or self.asked_again or self.open_batches)
+        return not (self.asks or self.open_batches)
+
+    @property
+    def asks(self) -> bool:
+        """Whether something is to be asked."""
+        return bool(self.unanswered or self.asked_again)
 
     @property
     def asked_again(self) -> Mapping[str, StoredReply]:
@@ -202,7 +207,7 @@ def ask_directly(
     session.tally.direct += len(requests)
     session.tally.submitted += len(requests)
     waits = session.waits()
-    for trial in range(session.max_tries):
+    for trial in range(session.terms.max_tries):
         if trial:
             waits.sleep()
         lost = _ask_in_slices(session, requests, attempt=attempt)
@@ -243,7 +248,7 @@ def _ask_all(
     lost: set[str] = set()
     n_in_vain = under_way = 0
     refused: JudgeError | None = None
-    left = iter(requests)
+    waiting = iter(requests)
     answers: SimpleQueue[tuple[str, ReplyRow | BaseException]] = SimpleQueue()
     is_over = threading.Event()
 
@@ -257,7 +262,7 @@ def _ask_all(
 
     while True:
         free = 0 if refused is not None else _at_once(session, trial) - under_way
-        for request in islice(left, free):
+        for request in islice(waiting, free):
             threading.Thread(target=ask, args=(request,), name="asking", daemon=True).start()
             under_way += 1
         if not under_way:
@@ -274,13 +279,13 @@ def _ask_all(
                 trial.add(answer)
                 trial.check(session, intent.judge_model)
             if not takes_batches(session.service) and n_in_vain >= max(
-                _IN_VAIN, 2 * session.max_in_flight
+                _IN_VAIN, 2 * session.terms.max_in_flight
             ):
                 is_refused = answer.error_type in (REFUSED, *INVALID_ERRORS)
                 raise JudgeError(
                     f"the last {n_in_vain} requests failed one after another, the latest because "
                     f"{answer.error_message}; nothing more is sent; "
-                    f"{session.remedy if is_refused else SERVER_REMEDY}"
+                    f"{session.terms.remedy if is_refused else SERVER_REMEDY}"
                 )
         except JudgeError as error:
             # Those under way are still waited for: their replies are being paid for.
@@ -299,16 +304,16 @@ def _at_once(session: JudgingSession, trial: Trial | None) -> int:
     A key, a model or a schema that is refused then costs few requests.
     """
     if trial is not None and trial.is_open:
-        return min(session.max_in_flight, FIRST_SLICE) if trial.n_read else 1
+        return min(session.terms.max_in_flight, FIRST_SLICE) if trial.n_read else 1
     is_first = not (session.tally.harvested or session.tally.failed)
-    return 1 if is_first and not takes_batches(session.service) else session.max_in_flight
+    return 1 if is_first and not takes_batches(session.service) else session.terms.max_in_flight
 
 
 def _is_in_vain(session: JudgingSession, row: ReplyRow) -> bool:
     """Whether a row shows that the service answers nothing."""
     if row.result_type == "succeeded":
         return False
-    has_answered = session.has_answered or bool(session.tally.answered)
+    has_answered = session.terms.has_answered or bool(session.tally.answered)
     return row.error_type != REFUSED or not has_answered
 
 
@@ -344,7 +349,7 @@ def asked_ahead(
     session.tally.submitted += 1
     with ThreadPoolExecutor(1) as pool:
         asking = pool.submit(_ask_ahead, session, intent, ahead[0])
-        if not wait([asking], session.waiting.prewarm_wait_seconds).done:
+        if not wait([asking], session.terms.waiting.prewarm_wait_seconds).done:
             session.progress.note("the pre-warming request is slow; the others go out without it")
             try:
                 yield {keys[0]}
@@ -405,16 +410,16 @@ def _ask_patiently(
 ) -> ReplyRow:
     """Ask a request until there is something to write down; return it once it is written down."""
     waits = session.waits()
-    asked = SubmittedRequest(custom_id(nonce, request.request_key), request.params)
+    submitted = SubmittedRequest(custom_id(nonce, request.request_key), request.params)
     n_tries = 0
     while True:
         with session.places():
             if not (n_tries and is_over.is_set()):
                 # A service that answers nothing refuses what all requests have in common.
-                is_final = session.refusals_are_final and (trial is None or trial.n_read > 0)
-                row, retry_after = _ask_once(session, asked, refusals_are_final=is_final)
+                is_final = session.terms.refusals_are_final and (trial is None or trial.n_read > 0)
+                row, retry_after = _ask_once(session, submitted, refusals_are_final=is_final)
                 n_tries += 1
-            if retry_after is None or n_tries == session.max_tries or is_over.is_set():
+            if retry_after is None or n_tries == session.terms.max_tries or is_over.is_set():
                 # However slow the ledger is, no more are paid for and not written down than there
                 # are places: so many replies, at the most, are lost with the process.
                 record_part(session, nonce, [(request.request_key, row)])
@@ -478,9 +483,9 @@ def _take_up(
         else:
             session.progress.note(f"taking up batch {begun.batch_id} ({begun.n_requests} requests)")
             batches.append(SubmittedBatch(begun.nonce, begun.batch_id, begun.begun_at))
-    left = harvest_ended(session, batches, deadline_seconds=0.0)
-    session.tally.resumed += len(batches) - len(left)
-    return left, unconfirmed
+    pending = harvest_ended(session, batches, deadline_seconds=0.0)
+    session.tally.resumed += len(batches) - len(pending)
+    return pending, unconfirmed
 
 
 def settle_requests(session: JudgingSession, requests: Sequence[ModelRequest]) -> Tally:
@@ -512,15 +517,17 @@ class _Settlement:
 
     def run(self) -> None:
         # Positions are kept rather than keys, which would stay in memory throughout.
-        left = self._take_stock()
-        first, second = self._select_questions(left)
+        todo = self._take_stock()
+        first, second = self._select_questions(todo)
         if first:
-            self._ask(first, attempt=_FIRST, trial=left.trial if self._session.prewarms else None)
-            left = self._find_work_left()
-            _, second = self._select_questions(left)
-        if left.unreadable and left.trial.has_failed:
+            self._ask(
+                first, attempt=_FIRST, trial=todo.trial if self._session.terms.prewarms else None
+            )
+            todo = self._find_work_left()
+            _, second = self._select_questions(todo)
+        if todo.unreadable and todo.trial.has_failed:
             self._session.progress.note(
-                f"{left.trial.n_silent} of {left.trial.n_read} replies hold no verdict: asking "
+                f"{todo.trial.n_silent} of {todo.trial.n_read} replies hold no verdict: asking "
                 "again would not help; `tournament rejudge` asks them once more all the same"
             )
         if second:
@@ -531,36 +538,36 @@ class _Settlement:
     def _take_stock(self) -> WorkLeft:
         """Resume what is under way; return what is then to be asked."""
         session = self._session
-        left = self._find_work_left()
-        session.seen = left.seen
-        session.tally.total = left.total
-        session.tally.answered = left.answered
+        todo = self._find_work_left()
+        session.state.seen = todo.seen
+        session.tally.total = todo.total
+        session.tally.answered = todo.answered
         session.progress.advance(session.tally.answered, session.tally.total)
-        if not session.may_pay_again:
-            withhold_unparsable(session, {*left.unanswered, *left.unreadable})
-        if (since := session.failed_since) is not None:
+        if not session.terms.may_pay_again:
+            withhold_unparsable(session, {*todo.unanswered, *todo.unreadable})
+        if (since := session.terms.failed_since) is not None:
             self._given_up = session.ledger.failed_keys(self._positions, since=since).keys()
-        left = left.without(session.tally.withheld | self._given_up)
-        if left.open_batches:
-            self._resume(left.open_batches)
-            left = self._find_work_left()
-            session.tally.answered = left.answered
+        todo = todo.without(session.tally.withheld | self._given_up)
+        if todo.open_batches:
+            self._resume(todo.open_batches)
+            todo = self._find_work_left()
+            session.tally.answered = todo.answered
         session.stop_if_cancelled()
-        return left
+        return todo
 
     def _find_work_left(self) -> WorkLeft:
-        left = find_work_left(
+        todo = find_work_left(
             self._positions,
             scope=self._session.scope,
             ledger=self._session.ledger,
-            reply_format=self._session.reply_format,
+            reply_format=self._session.terms.reply_format,
             max_tokens=self._requests[0].params["max_tokens"] if self._requests else 0,
         )
-        return left.without(self._session.tally.withheld | self._given_up)
+        return todo.without(self._session.tally.withheld | self._given_up)
 
-    def _select_questions(self, left: WorkLeft) -> tuple[Selection, Selection]:
+    def _select_questions(self, todo: WorkLeft) -> tuple[Selection, Selection]:
         """Return what is to be asked for the first time, and what for the second."""
-        return self._select(left.unanswered), self._select(left.asked_again, left.unreadable)
+        return self._select(todo.unanswered), self._select(todo.asked_again, todo.unreadable)
 
     def _select(
         self, keys: Iterable[str], replies: Mapping[str, StoredReply] = MappingProxyType({})
@@ -576,11 +583,11 @@ class _Settlement:
     def _resume(self, open_batches: Iterable[OpenBatch]) -> None:
         session = self._session
         # Batches that can be read now do not wait for unconfirmed ones.
-        left, unconfirmed = _take_up(session, open_batches)
+        pending, unconfirmed = _take_up(session, open_batches)
         adopted = [self._adopt(begun) for begun in unconfirmed]
-        left += [batch for batch in adopted if batch is not None]
-        session.tally.resumed += len(left)
-        collect_batches(session, left)
+        pending += [batch for batch in adopted if batch is not None]
+        session.tally.resumed += len(pending)
+        collect_batches(session, pending)
 
     def _adopt(self, begun: OpenBatch) -> SubmittedBatch | None:
         session = self._session
@@ -609,16 +616,17 @@ class _Settlement:
         if not has_batches:
             self._send(requests, attempt=attempt, trial=trial)
             return
-        for round_number in range(session.waiting.max_rounds):
+        waiting = session.terms.waiting
+        for round_number in range(waiting.max_rounds):
             if round_number:
                 session.progress.note(f"asking {len(requests)} requests that failed again")
             self._send(requests, attempt=attempt, trial=None if round_number else trial)
             requests = self._unanswered(requests, attempt=attempt)
             if not requests:
                 return
-        if len(requests) > session.waiting.max_direct:
+        if len(requests) > waiting.max_direct:
             session.progress.note(
-                f"{len(requests)} requests failed {session.waiting.max_rounds} times; they stay "
+                f"{len(requests)} requests failed {waiting.max_rounds} times; they stay "
                 "without a reply until the next run"
             )
             return
@@ -632,8 +640,8 @@ class _Settlement:
         if trial is None or len(requests) == 1:
             send(requests, attempt=attempt)
             return
-        with asked_ahead(session, requests, attempt=attempt, trial=trial) as asked:
-            others = requests.drop({self._positions[key] for key in asked})
+        with asked_ahead(session, requests, attempt=attempt, trial=trial) as answered:
+            others = requests.drop({self._positions[key] for key in answered})
             if others:
                 # Others may have spent something while these were waited for.
                 session.approve(others, "batch" if has_batches else "direct")
@@ -647,8 +655,8 @@ class _Settlement:
             part = next(
                 cut_batches(
                     requests,
-                    max_requests=session.max_batch_requests,
-                    max_bytes=session.max_batch_bytes,
+                    max_requests=session.terms.max_batch_requests,
+                    max_bytes=session.terms.max_batch_bytes,
                 )
             )
             if session.lower_cap is not None and attempt == _FIRST:

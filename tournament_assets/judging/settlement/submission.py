@@ -79,9 +79,9 @@ def adopt_batch(session: JudgingSession, intent: OpenBatch) -> SubmittedBatch | 
         "looking for it"
     )
     could_last_arrive = min(
-        session.clock.now(), intent.begun_at + timedelta(seconds=session.creation_seconds)
+        session.clock.now(), intent.begun_at + timedelta(seconds=session.terms.creation_seconds)
     )
-    certain_at = could_last_arrive + timedelta(seconds=session.grace_seconds)
+    certain_at = could_last_arrive + timedelta(seconds=session.terms.grace_seconds)
     disproved: set[str] = set()
     waits = session.waits()
     while True:
@@ -109,7 +109,7 @@ def adopt_batch(session: JudgingSession, intent: OpenBatch) -> SubmittedBatch | 
         else:
             if not undecided and looked_at >= certain_at:
                 return None
-        if waits.waited >= max(session.waiting.deadline_seconds, session.grace_seconds):
+        if waits.waited >= max(session.terms.waiting.deadline_seconds, session.terms.grace_seconds):
             raise JudgeWaitingError(
                 f"the creation of batch {intent.nonce} was not confirmed, and it is not known yet "
                 f"whether it is one of {undecided or 'the batches the service would list'}; "
@@ -124,7 +124,7 @@ def _candidates(
 ) -> Iterator[BatchStatus]:
     """Yield the batches that may be the one: of its size and time, and not known already."""
     earliest = intent.begun_at - _CLOCK_SKEW
-    latest = intent.begun_at + timedelta(seconds=session.creation_seconds) + _CLOCK_SKEW
+    latest = intent.begun_at + timedelta(seconds=session.terms.creation_seconds) + _CLOCK_SKEW
     oldest = min(earliest, session.clock.now() - KEPT_FOR)
     for listing in list_since(session.batches, oldest):
         if listing.nonce:
@@ -251,7 +251,7 @@ def create_batches(
             session.ledger.record_closed(intent.nonce, state="refused")
             if error.failure is JudgeFailure.TOO_LARGE:
                 return _submit_halves(session, intent, requests, attempt=attempt, error=error)
-            remaining = session.waiting.deadline_seconds - waits.waited
+            remaining = session.terms.waiting.deadline_seconds - waits.waited
             if error.failure is not JudgeFailure.NOT_ACCEPTED or remaining <= 0:
                 raise
             session.progress.note(f"{error}; trying again")
@@ -274,11 +274,11 @@ def write_intent(
     """
     nonce, begun_at = secrets.token_hex(NONCE_LENGTH // 2), session.clock.now()
     model = requests[0].params["model"]
-    terms = session.terms
+    terms = session.terms.budget
     most = [session.most_usd(each, channel) for each in requests]
-    known = [dollars for dollars in most if dollars is not None]
+    priced = [dollars for dollars in most if dollars is not None]
     n_requests = session.ledger.record_intent(
-        session.lease,
+        session.state.lease,
         BatchIntent(
             nonce=nonce,
             judge_model=model,
@@ -286,9 +286,9 @@ def write_intent(
             channel=channel,
             begun_at=begun_at,
             request_keys=[request.request_key for request in requests],
-            most_usd=known if len(known) == len(most) else None,
+            most_usd=priced if len(priced) == len(most) else None,
             rates=None if terms is None else terms.prices.rates(model, channel=channel),
-            at_once=session.max_in_flight,
+            at_once=session.terms.max_in_flight,
             effort=effort_of(requests[0].params),
         ),
         terms,
@@ -305,7 +305,7 @@ def wait_for_room(
         BudgetError: If nothing under way could free some of the budget.
         JudgeWaitingError: If the cost of the others does not become known in time.
     """
-    terms = session.terms
+    terms = session.terms.budget
     budget = None if terms is None else session.ledger.draw_up_budget(terms)
     if terms is None or budget is None:
         return
@@ -313,14 +313,14 @@ def wait_for_room(
     model, cap = request.params["model"], request.params["max_tokens"]
     what = f"the next request of {model}, at max_tokens {cap:,},"
     # Nobody else will read what the service withholds from this very run.
-    own = {session.scope.holder} if session.tally.withheld else set[str]()
-    if own >= set(budget.waiting_for):
+    ours = {session.scope.holder} if session.tally.withheld else set[str]()
+    if ours >= set(budget.waiting_for):
         budget.check(most, what=what, model=model)
         return
-    patience = session.waiting.deadline_seconds
+    patience = session.terms.waiting.deadline_seconds
     if not budget.is_at_work:
         # The sender may have paused; if nobody resumes it, the wait ends.
-        patience = min(patience, session.grace_seconds)
+        patience = min(patience, session.terms.grace_seconds)
     problem = budget.problem(most, what=what, model=model)
     if problem is None:
         return

@@ -20,8 +20,8 @@ time, one in a thousand gets so far; asking fifty outside a batch would cost a s
 _MAX_REFUSED = 3
 """So many refusals before the first reply end a trial: a refusal costs nothing, and may be about
 one prompt alone."""
-_SHOWN = 3
-_SHOWN_CHARACTERS = 100
+_MOST_EXAMPLES = 3
+_EXAMPLE_CHARACTERS = 100
 
 
 @dataclass(slots=True)
@@ -67,10 +67,10 @@ class Trial:
         return verdict
 
     def _show(self, reply: Reply) -> None:
-        if len(self.examples) == _SHOWN:
+        if len(self.examples) == _MOST_EXAMPLES:
             return
-        said = reply.text if reply.error_message is None else reply.error_message
-        end = (said or "").strip()[-_SHOWN_CHARACTERS:]
+        text = reply.text if reply.error_message is None else reply.error_message
+        end = (text or "").strip()[-_EXAMPLE_CHARACTERS:]
         why = reply.stop_reason or reply.error_type or reply.result_type
         self.examples.append(f"{end!r} ({why})")
 
@@ -106,7 +106,7 @@ class Trial:
         Raises:
             JudgeError: If the judge cannot be read, or refuses every request.
         """
-        shown = ", ".join(self.examples)
+        examples = ", ".join(self.examples)
         if not self.n_read and self.n_refused >= min(_MAX_REFUSED, self.n_requests):
             schema = (
                 "if it knows no JSON schema, set judging.reply_format: line; "
@@ -115,14 +115,14 @@ class Trial:
             )
             raise JudgeError(
                 f"the service refused the first {self.n_refused} requests to {model} as "
-                f"invalid: {shown}; nothing more is sent; {schema}{session.remedy}",
+                f"invalid: {examples}; nothing more is sent; {schema}{session.terms.remedy}",
                 failure=JudgeFailure.INVALID,
             )
         if self.has_failed:
             raise JudgeError(
                 f"of {self.n_read} replies of {model} so far, {self.n_silent} hold no "
-                f"verdict, such as {shown}; expected one in {_ONE_IN} at the most; nothing more is "
-                "sent, and the replies are kept; correct the rubric, the judge or its max_tokens, "
-                "or name another judge; to ask all the same, set prewarm: false for the mode "
-                f"{session.scope.mode}"
+                f"verdict, such as {examples}; expected one in {_ONE_IN} at the most; nothing more "
+                "is sent, and the replies are kept; correct the rubric, the judge or its "
+                "max_tokens, or name another judge; to ask all the same, set prewarm: false for "
+                f"the mode {session.scope.mode}"
             )

@@ -239,8 +239,8 @@ class AnthropicBatches(ServiceAnswers):
                     raise
                 # Gateways that serve batches need not have this route.
                 return self._unlisted(model, error.status_code)
-        found = self._read_object(response.text(), task)
-        if found.get("lifecycle") == "retired":
+        description = self._read_object(response.text(), task)
+        if description.get("lifecycle") == "retired":
             raise JudgeError(
                 f"the model {model!r} is retired; expected one that is served; name another",
                 failure=JudgeFailure.FATAL,
@@ -315,8 +315,8 @@ class AnthropicBatches(ServiceAnswers):
             ) from None
 
     def _tidy(self, text: str) -> str:
-        shown = hide_key(text, self._password)
-        return quote_service(shown, key=self._client.api_key, length=_QUOTED_LENGTH)
+        redacted = hide_key(text, self._password)
+        return quote_service(redacted, key=self._client.api_key, length=_QUOTED_LENGTH)
 
 
 def _check_has_results(batch_id: str, batch: JsonObject) -> None:
@@ -380,8 +380,8 @@ def describe_failure(error: Exception, address: str, *, quote: Callable[[str], s
         return describe_redirect(error, status, address, place=place)
     problem = _problem(error)
     body = getattr(error, "body", None)
-    said = quote(str(problem.get("message") or body))
-    answer = f"{address} answered {status} ({quote(str(problem.get('type')))}): {said}"
+    message = quote(str(problem.get("message") or body))
+    answer = f"{address} answered {status} ({quote(str(problem.get('type')))}): {message}"
     if status == 429:
         if _is_spend_limit(error):
             return f"{answer}; the account's spend limit is reached: raise it, and run again"

@@ -55,6 +55,7 @@ from tournament_assets.providers.service_words import (
 )
 from tournament_assets.tournament.errors import JudgeError, JudgeFailure
 from tournament_assets.tournament.fingerprints import canonical_json
+from tournament_assets.tournament.formatting import list_first
 from tournament_assets.tournament.json_lines import JsonObject
 from tournament_assets.tournament.judge_services import ServiceConnection
 from tournament_assets.tournament.places import origin_of
@@ -106,7 +107,7 @@ class OpenAiChat(ServiceAnswers):
 
         A request that is refused for the name of its cap, or for fields that it can do without, is
         sent again in a simpler dialect, which is kept for the model once it is understood. What was
-        left out stands in the raw row under `wire_format.NOT_SENT`.
+        left out is in the raw row, under `wire_format.NOT_SENT`.
 
         Raises:
             JudgeError: If no reply came; if the failure is ambiguous, a reply may have been paid
@@ -122,7 +123,7 @@ class OpenAiChat(ServiceAnswers):
             except JudgeError as error:
                 simpler = dialect.without(error.fields)
                 if simpler is None:
-                    # Before a batch a few are asked all the same: it may take what they do not.
+                    # Before a batch, a few are sent all the same: it may accept what they do not.
                     stops = model not in self._dialects and not takes_batches(self)
                     raise self._asked_for(error, request, stops=stops) from None
                 dialect = simpler
@@ -153,9 +154,7 @@ class OpenAiChat(ServiceAnswers):
         names = self.list_models()
         if model in names:
             return None
-        shown = ", ".join(map(repr, names[:_LISTED_MODELS]))
-        more = len(names) - _LISTED_MODELS
-        listed = f"; it lists {shown}{f' and {more} more' if more > 0 else ''}" if names else ""
+        listed = f"; it lists {list_first([*map(repr, names)], _LISTED_MODELS)}" if names else ""
         return self._tidy(self._unlisted(model, status) + listed)
 
     def list_models(self) -> list[str]:

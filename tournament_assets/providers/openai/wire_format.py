@@ -78,7 +78,7 @@ def open_client(
 
 @dataclass(frozen=True, slots=True)
 class Dialect:
-    """The variant of the protocol that a server understands; it is no part of the request key.
+    """The variant of the protocol that a server understands; it is not part of the request key.
 
     Attributes:
         cap: Its name for a reply's token cap; OpenAI's own models refuse the old name, and several
@@ -137,8 +137,8 @@ def chat_body(params: MessageParams, dialect: Dialect) -> JsonObject:
     if schema is not None:
         named: JsonObject = {"name": "reply", "strict": True, "schema": schema}
         body[SCHEMA] = {"type": "json_schema", "json_schema": named}
-    given = cast("JsonObject", params)
-    body |= {own: given[name] for name, own in _SAMPLING.items() if name in given}
+    values = cast("JsonObject", params)
+    body |= {field: values[name] for name, field in _SAMPLING.items() if name in values}
     body |= params.get("extra_body", {})
     return {name: value for name, value in body.items() if name not in dialect.not_sent}
 
@@ -180,7 +180,7 @@ def first_choice(answer: JsonObject) -> JsonObject:
 
 
 def _write(answer: JsonObject) -> str:
-    """Return an answer as JSON, numbers that are none included."""
+    """Return an answer as JSON, NaN and infinity included."""
     try:
         return canonical_json(answer)
     except ValueError:
@@ -243,13 +243,13 @@ def _read_nonce(metadata: Any, *, keeps_names: bool) -> str | None:
 
 def _read_refusal(batch: JsonObject, address: str, tidy: Callable[[str], str]) -> JudgeError:
     """Explain why a batch was refused once the service had looked at it; it processed nothing."""
-    found = mapping(batch.get("errors")).get("data")
-    problems = [mapping(each) for each in found] if isinstance(found, list) else []
-    said = "; ".join(f"{each.get('code')}: {each.get('message')}" for each in problems[:3])
+    errors = mapping(batch.get("errors")).get("data")
+    problems = [mapping(error) for error in errors] if isinstance(errors, list) else []
+    reasons = "; ".join(f"{error.get('code')}: {error.get('message')}" for error in problems[:3])
     has_room = all(each.get("code") != _NO_ROOM for each in problems)
     return JudgeError(
         f"{address} refused batch {batch['id']} as a whole, and bills nothing of it: "
-        f"{tidy(said or 'without a word')}",
+        f"{tidy(reasons or 'without a word')}",
         failure=JudgeFailure.INVALID if has_room else JudgeFailure.NOT_ACCEPTED,
     )
 
@@ -269,9 +269,9 @@ def read_batch_line(line: bytes) -> ReplyRow | None:
     body = mapping(response.get("body"))
     raw = _write(row)
     if response.get("status_code") == 200:
-        found = read_completion(custom_id, body, raw=raw)
-        if found is not None:
-            return found
+        reply = read_completion(custom_id, body, raw=raw)
+        if reply is not None:
+            return reply
         error = {"code": "api_error", "message": "the row holds no chat completion"}
     problem = mapping(body.get("error")) or error
     code = str(error.get("code"))
@@ -305,9 +305,9 @@ def _error_type(status: Any, problem: JsonObject) -> str:
         return "rate_limit_error"
     if status in _ERROR_TYPES:
         return _ERROR_TYPES[status]
-    said = str(problem.get("type") or problem.get("code") or "api_error")
+    kind = str(problem.get("type") or problem.get("code") or "api_error")
     # An error type that a retry cannot fix, despite a status that suggests one.
-    return "api_error" if said in _ERROR_TYPES.values() else said
+    return "api_error" if kind in _ERROR_TYPES.values() else kind
 
 
 def without_thoughts(text: str) -> str:

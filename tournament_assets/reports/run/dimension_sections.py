@@ -14,8 +14,6 @@ from tournament_assets.reports.claims import (
     Statements,
     mark,
     open_pairs,
-    pairs_sentence,
-    verdict_sentence,
 )
 from tournament_assets.reports.fair_tables import (
     fair_columns,
@@ -37,11 +35,9 @@ from tournament_assets.reports.figures.figures import (
 from tournament_assets.reports.figures.forest import draw_forest
 from tournament_assets.reports.leaderboard import leaderboard_cells
 from tournament_assets.reports.rating_method_tables import (
-    NO_DISAGREEMENT,
-    NOTHING_TO_COMPARE,
     comparison_notes,
     disagreement_sentences,
-    scale_sentence,
+    in_words,
     side_by_side_cells,
 )
 from tournament_assets.reports.rendering import render_part
@@ -55,6 +51,7 @@ from tournament_assets.reports.report_tables import (
 )
 from tournament_assets.reports.run.method_sections import spell_price
 from tournament_assets.reports.sections import BattleLinks, Remarks, first_address
+from tournament_assets.reports.statements import render, render_counts, verdict
 from tournament_assets.tournament.asset_rows import (
     LeaderboardRow,
     RatingRow,
@@ -128,27 +125,23 @@ def _win_grid(
 
 def verdict_section(
     leaderboard: Leaders,
-    ratings: Strengths,
     win_rates: Pairs,
     *,
     prices: Mapping[str, float | None],
     remarks: Remarks,
     confidence: float,
+    equivalent_within: float,
     links: BattleLinks,
 ) -> ReportSection:
     """Return the section on how clear each lead is, on how many pairs, and what would settle it."""
     sentences, overviews = [], []
     for name, rows in leaderboard.items():
         statements = Statements.of(rows, win_rates[name], dimension=name)
-        leader, runner_up = statements.leader, statements.runner_up
         cost = spell_price(prices[name]) if name in prices else None
         parts = [
-            verdict_sentence(rows, win_rates[name], dimension=name, confidence=confidence),
+            render(verdict(statements, confidence=confidence, equivalent_within=equivalent_within)),
             *remarks.get(name, ()),
             f"Judging it cost {cost}." if cost else None,
-            None
-            if leader is None or runner_up is None
-            else scale_sentence(ratings[name], upper=leader.entrant_id, lower=runner_up.entrant_id),
         ]
         sentences.append(_with_battles(" ".join(filter(None, parts)), statements, links))
         overviews.append(_Overview.of(statements, win_rates[name], cost))
@@ -206,11 +199,11 @@ class _Overview:
 
 
 def _with_battles(sentence: str, statements: Statements, links: BattleLinks) -> str:
-    """Return a sentence with links to the battles that the first place rests on, if any."""
-    leader = statements.leader
-    if leader is None or not leader.lead_rests_on:
+    """Return a sentence with links to the battles that a best entrant rests on, if any."""
+    leader, prompts = statements.leader, statements.best_rests_on
+    if leader is None or not prompts:
         return sentence
-    pages = links(statements.dimension, leader.lead_rests_on, entrant=leader.entrant_id)
+    pages = links(statements.dimension, prompts, entrant=leader.entrant_id)
     words = f"Read the battles of {leader.entrant_id} that its first place rests on"
     titles = [f": {title}" if len(pages) > 1 else "" for title, _ in pages]
     return HtmlText(
@@ -289,8 +282,11 @@ def undecided_section(
     return ReportSection(
         "Undecided and equivalent",
         (
-            *render_part(_TEMPLATE, "undecided", statements),
-            *(f"{name}: {pairs_sentence(of)}" for name, of in statements.items()),
+            *render_part(_TEMPLATE, "undecided", statements, equivalent_within),
+            *(
+                f"{name}: {render_counts(of, equivalent_within=equivalent_within)}"
+                for name, of in statements.items()
+            ),
         ),
         tuple(
             (name, _open_pairs_table(name, rows[:MOST_PAIRS], links))
@@ -384,18 +380,15 @@ def _economy_table(leaderboard: Leaders, economies: Sequence[EntrantEconomy]) ->
 def models_section(leaderboard: Leaders, ratings: Strengths, *, confidence: float) -> ReportSection:
     """Return the section of all rating methods side by side."""
     disagreements = {name: disagreement_sentences(rows) for name, rows in ratings.items()}
-    disputed = [
-        name
-        for name, sentences in disagreements.items()
-        if not {NO_DISAGREEMENT, NOTHING_TO_COMPARE} & {*sentences}
-    ]
+    disputed = [name for name, sentences in disagreements.items() if sentences]
     methods = [str(METHODS[name]) for name in compared_methods()]
     return ReportSection(
         "Models side by side",
         (
             *render_part(_TEMPLATE, "models", methods, format_confidence(confidence)),
             *(
-                f"{name}: {' '.join([*disagreements[name], *comparison_notes(ratings[name])])}"
+                f"{name}: "
+                + " ".join([*in_words(disagreements[name]), *comparison_notes(ratings[name])])
                 for name in leaderboard
             ),
         ),
@@ -406,7 +399,7 @@ def models_section(leaderboard: Leaders, ratings: Strengths, *, confidence: floa
         finding=f"they disagree on the order on {join_names(disputed)}"
         if disputed
         else "no two models disagree on the order"
-        if [NO_DISAGREEMENT] in disagreements.values()
+        if [] in disagreements.values()
         else "nothing to compare",
         one_at_a_time=True,
     )

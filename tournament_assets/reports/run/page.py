@@ -13,7 +13,7 @@ from urllib.parse import urlencode
 
 from tournament_assets.audits.missingness import broken_entrants
 from tournament_assets.reports.battle_pages import BattlePages, BattleTables, lay_out_battles
-from tournament_assets.reports.claims import Statements, answer_sentence
+from tournament_assets.reports.claims import Statements
 from tournament_assets.reports.figures.figures import EntrantEconomy
 from tournament_assets.reports.figures.ladder import (
     ladder_span,
@@ -24,9 +24,10 @@ from tournament_assets.reports.figures.ladder import (
 from tournament_assets.reports.rendering import render_page, render_template
 from tournament_assets.reports.report_tables import Ladder, LadderBar, ReportSection
 from tournament_assets.reports.run.cards import entrant_cards
-from tournament_assets.reports.run.headline import headline, next_steps, scope_sentence
+from tournament_assets.reports.run.headline import next_steps
 from tournament_assets.reports.run.method_sections import total_price
 from tournament_assets.reports.sections import BattleLinks, Page, Part, Remarks, tables_read
+from tournament_assets.reports.statements import answer, render, render_headline
 from tournament_assets.tournament.asset_rows import CoverageRow, LeaderboardRow, WinRateRow
 from tournament_assets.tournament.config import TournamentConfig
 from tournament_assets.tournament.estimates import Estimate
@@ -39,6 +40,8 @@ from tournament_assets.tournament.formatting import (
     join_names,
 )
 
+FIRST_SCREEN = "first_screen"
+"""What the report's first screen says, as JSON, for the manifest."""
 DATE_MARK = "<!-- date -->"
 """Placeholder for the day of the run, which must not affect the page's version."""
 _PARTS: Mapping[Part, str] = {
@@ -56,7 +59,7 @@ def iterate_pages(page: Page) -> Iterator[tuple[str, str]]:
     """Yield the report's files with their names, with only one in memory at a time.
 
     First `report.html`, which opens without any other file and any network, then `report.md`, one
-    page of what it finds, and `report.json`, the first screen for programs. Where
+    page of what it finds, and `FIRST_SCREEN`, the first screen for programs. Where
     battles would make the first too large (see `battle_pages`), it links to
     `report_battles_<dimension>.html` beside it, each of which holds its own battles.
     """
@@ -64,21 +67,23 @@ def iterate_pages(page: Page) -> Iterator[tuple[str, str]]:
     values = _values(replace(page, links=_battle_links(battles)))
     yield "report.html", render_page("report.html.jinja", "report", **values, battles=battles)
     yield "report.md", render_template("report.md.jinja", **values, battles=battles)
-    yield "report.json", _first_screen_json(values)
+    yield FIRST_SCREEN, _first_screen_json(values)
     if battles is not None:
-        for own in battles.pages.values():
-            for each in own:
+        for siblings in battles.pages.values():
+            for sibling in siblings:
                 yield (
-                    each.name,
-                    render_page("battles.html.jinja", "report", **values, page=each, siblings=own),
+                    sibling.name,
+                    render_page(
+                        "battles.html.jinja", "report", **values, page=sibling, siblings=siblings
+                    ),
                 )
 
 
 def _first_screen_json(values: Mapping[str, Any]) -> str:
-    shown = ("title", "question", "facts", "doubts", "headline", "scope", "answers", "next_steps")
-    screen = {name: values[name] for name in shown}
+    names = ("title", "question", "facts", "doubts", "headline", "answers", "next_steps")
+    screen = {name: values[name] for name in names}
     doubts = [asdict(doubt) for doubt in screen["doubts"]]
-    return f"{json.dumps({**screen, 'doubts': doubts}, indent=2, ensure_ascii=False)}\n"
+    return json.dumps({**screen, "doubts": doubts}, ensure_ascii=False)
 
 
 def _battle_links(battles: BattlePages | None) -> BattleLinks:
@@ -115,7 +120,6 @@ def _values(page: Page) -> dict[str, Any]:
         "date": DATE_MARK,
         "facts": page.ask(_facts),
         **page.ask(_opening),
-        "answers": page.ask(_answers),
         "command": page.command,
         "ladder": page.ask(_ladder),
         "parts": [(f"part-{name}", _PARTS[name], own) for name, own in parts.items() if own],
@@ -153,29 +157,24 @@ def _opening(
     audit: Sequence[CoverageRow],
     *,
     economies: Sequence[EntrantEconomy],
-    confidence: float,
+    remarks: Remarks,
+    equivalent_within: float,
 ) -> dict[str, Any]:
-    """Return the sentence over all dimensions, if several, what to do next, and the cards."""
+    """Return who is best, on all dimensions and on each, what to do next, and the cards."""
     found = [
         Statements.of(rows, win_rates[name], dimension=name) for name, rows in leaderboard.items()
     ]
+    answers = [answer(board, equivalent_within=equivalent_within) for board in found]
     broken = broken_entrants(audit)
     return {
-        "headline": headline(found) if len(found) > 1 else "",
+        "headline": render_headline([first for first, *_ in answers]) if len(found) > 1 else "",
+        "answers": tuple(
+            " ".join([render(statements), *remarks.get(board.dimension, ())])
+            for board, statements in zip(found, answers, strict=True)
+        ),
         "next_steps": next_steps(found, economies, broken),
         "cards": entrant_cards(leaderboard, found, economies, broken=broken),
-        "scope": scope_sentence(len(found), confidence=confidence),
     }
-
-
-def _answers(
-    leaderboard: Leaders, win_rates: Mapping[str, Sequence[WinRateRow]], *, remarks: Remarks
-) -> tuple[str, ...]:
-    """Return who is best on each dimension, with the sections' remarks."""
-    return tuple(
-        " ".join([answer_sentence(rows, win_rates[name], dimension=name), *remarks.get(name, ())])
-        for name, rows in leaderboard.items()
-    )
 
 
 def _ladder(leaderboard: Leaders) -> Ladder:
@@ -234,9 +233,7 @@ def _bar(
 
 READS = tuple(
     dict.fromkeys(
-        name
-        for read in (_facts, _opening, _answers, _ladder, BattleTables)
-        for name in tables_read(read)
+        name for read in (_facts, _opening, _ladder, BattleTables) for name in tables_read(read)
     )
 )
 """Tables that the page itself reads: those of the first screen and of the battles."""

@@ -1,61 +1,45 @@
 """The files of a run directory, in a layout that other tools of the field read.
 
-manifest.json                  what was run, from which inputs, when, and what it cost
-matches/matches.jsonl          one record for each dimension and pair
+manifest.json                  what was run, from which inputs and rubrics, when, what it cost, and
+                               the report's first screen for programs
+matches/matches.jsonl          one record for each dimension and pair, each text in the first that
+                               needs it
 verdicts/<dimension>.jsonl     one record for each pair, with both replies
-rubrics/<dimension>.txt        the text that told the judge how to judge, where it is still known
+leaderboard.csv                the table `leaderboard`, every column, all dimensions
+elo_ratings.json               the leaderboards with sampling intervals, by the keys of other tools
 elo_results.json               mean and SEM by entrant, dimension and K-factor
-elo_ratings.json               the first dimension's leaderboard with sampling intervals
-elo_ratings_<dimension>.json   the other dimensions'
 elo_per_perm.npz               the ratings after every ordering
 pairwise_winrates.csv          wins, losses and ties of every two entrants
-battles.parquet, battles.jsonl every settled pair and how it was rated: `tournament battles rate`
-                               gives the same ratings from either file alone
+battles.parquet                every settled pair and how it was rated: `tournament battles rate`
+                               gives the same ratings from this file alone
 report.md, report.html         the pages people read
-report.json                    their first screen for programs: title, question, answers, doubts
 report_battles_<dimension>.html  the battles of a run that has too many for report.html
-figures/                       the pictures, for a paper, as SVG
-tables/leaderboard.tex         the leaderboard as a LaTeX table as wide as a page
-tables/paper.tex               an article with that table, tables/figure1.pdf, methods.tex and
-                               limitations.tex, each of which another article can read
-tables/leaderboard.csv         the same for a spreadsheet, every column
-leaderboard.parquet            the table `leaderboard`, all dimensions
 SHA256SUMS                     the checksum of every other file, for `sha256sum --check`
+
+All else is made of these by `tournament export`.
 """
 
 import io
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from functools import partial
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, Any
 
 import numpy as np
 import pandas as pd
 
-from tournament_assets.battles.columnar import ALL_FIELDS, write_lines, write_parquet
+from tournament_assets.battles.columnar import ALL_FIELDS, write_parquet
 from tournament_assets.battles.columns import complete_battle_table
-from tournament_assets.battles.files import encode_elo_reports
 from tournament_assets.ratings.elo_traces import EloTraces
 from tournament_assets.reports.battle_pages import verdicts_with_replies
-from tournament_assets.reports.claims import judges_of
-from tournament_assets.reports.figures.figures import (
-    EntrantEconomy,
-    figure_files,
-)
 from tournament_assets.reports.leaderboard import leaderboard_csv
 from tournament_assets.reports.report_tables import table_csv
-from tournament_assets.reports.run.page import DATE_MARK
-from tournament_assets.reports.run.paper import paper_files
+from tournament_assets.reports.run.page import DATE_MARK, FIRST_SCREEN
+from tournament_assets.storage.match_texts import without_repeated_texts
 from tournament_assets.storage.run_directory import FileContent
-from tournament_assets.storage.tables import (
-    AnyTable,
-    StoredTable,
-    encode_parquet,
-    rows_of,
-    texts_of,
-)
+from tournament_assets.storage.tables import AnyTable, StoredTable, rows_of, texts_of
 from tournament_assets.tournament.asset_rows import (
     EloRow,
     LeaderboardRow,
@@ -68,9 +52,6 @@ from tournament_assets.tournament.battles import (
     RatingSettings,
     elo_report,
 )
-
-if TYPE_CHECKING:
-    from _typeshed import DataclassInstance
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,8 +88,6 @@ def build_run_files(
     *,
     manifest: Mapping[str, Any],
     settings: RatingSettings,
-    rubrics: Mapping[str, str],
-    economies: Sequence[EntrantEconomy],
 ) -> Iterator[tuple[str, FileContent]]:
     """Yield every file of a run directory with its relative path; large ones write themselves.
 
@@ -116,58 +95,37 @@ def build_run_files(
         tables: The tables to write.
         manifest: The contents of `manifest.json`.
         settings: How the battles were rated, and the tournament and mode as the arena.
-        rubrics: The rubrics' texts by dimension, where known.
-        economies: The entrants' cost and speed.
     """
     yield "manifest.json", _json(manifest)
     finished = datetime.fromisoformat(manifest["finished_at"])
     date = f"{finished.day} {finished:%B %Y}"
-    matches = (row for table in tables.match_list.values() for row in rows_of(MatchRow, table))
-    yield "matches/matches.jsonl", partial(_write_json_lines, rows=matches)
+    matches = (
+        asdict(row) for table in tables.match_list.values() for row in rows_of(MatchRow, table)
+    )
+    records = without_repeated_texts(matches)
+    yield "matches/matches.jsonl", partial(_write_json_lines, records=records)
+    yield (
+        "leaderboard.csv",
+        leaderboard_csv(by_dimension(rows_of(LeaderboardRow, tables.leaderboard))),
+    )
+    yield "elo_ratings.json", _json(_elo_ratings(tables, settings))
     yield "elo_results.json", _json(_elo_results(tables))
-    yield from encode_elo_reports(_elo_reports(tables, settings)).items()
     yield "elo_per_perm.npz", _elo_per_perm(tables)
     yield "pairwise_winrates.csv", _win_rates_csv(tables.win_rates)
     battles = complete_battle_table(tables.battles.arrow())
-    for kind, write in (("parquet", write_parquet), ("jsonl", write_lines)):
-        yield (
-            f"battles.{kind}",
-            partial(write, table=battles, names=ALL_FIELDS, settings=settings),
-        )
-    yield "leaderboard.parquet", encode_parquet(LeaderboardRow, tables.leaderboard)
-    yield from _papers(tables, manifest, economies, settings).items()
+    yield (
+        "battles.parquet",
+        partial(write_parquet, table=battles, names=ALL_FIELDS, settings=settings),
+    )
     for page in rows_of(ReportPageRow, tables.report):
+        if page.format == FIRST_SCREEN:
+            continue  # it stands in the manifest
         # All others are the pages beside the report.
         name = {"markdown": "report.md", "html": "report.html"}.get(page.format, page.format)
         yield name, page.content.replace(DATE_MARK, f"{date} · ", 1).encode()
-    for dimension, text in rubrics.items():
-        yield f"rubrics/{dimension}.txt", f"{text}\n".encode()
     for dimension, table in tables.judge_verdicts.items():
-        records = verdicts_with_replies(table, tables.judge_replies[dimension])
-        yield f"verdicts/{dimension}.jsonl", partial(_write_json_lines, rows=records)
-
-
-def _papers(
-    tables: RunTables,
-    manifest: Mapping[str, Any],
-    economies: Sequence[EntrantEconomy],
-    settings: RatingSettings,
-) -> dict[str, bytes]:
-    leaderboard = by_dimension(rows_of(LeaderboardRow, tables.leaderboard))
-    figures = figure_files(
-        leaderboard=leaderboard,
-        win_rates={d: list(rows_of(WinRateRow, f)) for d, f in tables.win_rates.items()},
-        judge_label=judges_of(row for rows in leaderboard.values() for row in rows),
-        equivalent_within=settings.equivalent_within,
-        economies=economies,
-    )
-    settled = len(tables.battles)
-    paper = paper_files(leaderboard, manifest=manifest, settings=settings, settled=settled)
-    return {
-        **{f"figures/{name}": content for name, content in figures.items()},
-        **{f"tables/{name}": content for name, content in paper.items()},
-        "tables/leaderboard.csv": leaderboard_csv(leaderboard),
-    }
+        verdicts = map(asdict, verdicts_with_replies(table, tables.judge_replies[dimension]))
+        yield f"verdicts/{dimension}.jsonl", partial(_write_json_lines, records=verdicts)
 
 
 def _elo_results(tables: RunTables) -> dict[str, Any]:
@@ -203,7 +161,8 @@ def _elo_results(tables: RunTables) -> dict[str, Any]:
     }
 
 
-def _elo_reports(tables: RunTables, settings: RatingSettings) -> dict[str, dict[str, Any]]:
+def _elo_ratings(tables: RunTables, settings: RatingSettings) -> dict[str, Any]:
+    """Return the first dimension's leaderboard, where other tools look for it, and the others."""
     reports = {}
     leaderboard = by_dimension(rows_of(LeaderboardRow, tables.leaderboard))
     for dimension in tables.elo_ratings:
@@ -214,7 +173,8 @@ def _elo_reports(tables: RunTables, settings: RatingSettings) -> dict[str, dict[
             judge_model=", ".join(sorted(models)) or None,
             resampling=settings.resampling,
         )
-    return reports
+    (_, first), *others = reports.items()
+    return {**first, **({"other_dimensions": dict(others)} if others else {})}
 
 
 def _elo_per_perm(tables: RunTables) -> bytes:
@@ -241,7 +201,7 @@ def _json(value: Any) -> bytes:
     return (json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False) + "\n").encode()
 
 
-def _write_json_lines(file: IO[bytes], rows: "Iterable[DataclassInstance]") -> None:
-    for row in rows:
-        line = json.dumps(asdict(row), ensure_ascii=False, allow_nan=False) + "\n"
+def _write_json_lines(file: IO[bytes], records: Iterable[Mapping[str, Any]]) -> None:
+    for record in records:
+        line = json.dumps(record, ensure_ascii=False, allow_nan=False) + "\n"
         file.write(line.encode("utf-8", errors="backslashreplace"))

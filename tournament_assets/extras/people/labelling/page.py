@@ -185,15 +185,12 @@ def write_label_page(
 
     Returns:
         How many pairs the rater is asked about.
-
-    Raises:
-        InputError: If the file cannot be written.
     """
     state = desk.rater_state(rater, ledger.iterate_votes(desk.sample.sample_id), raters)
     state = {**state, "others": []}
-    wanted = {*state["order"], *(pair_id for pair_id, _ in state["done"])}
+    needed = {*state["order"], *(pair_id for pair_id, _ in state["done"])}
     values = desk.page_values(rater, state)
-    values["pairs"] = {name: pair for name, pair in values["pairs"].items() if name in wanted}
+    values["pairs"] = {name: pair for name, pair in values["pairs"].items() if name in needed}
     values["rubric"] = desk.rubric_hash
     try:
         write_bytes_atomically(path, label_page(values).encode("utf-8", errors="backslashreplace"))

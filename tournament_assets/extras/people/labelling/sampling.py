@@ -42,12 +42,7 @@ from tournament_assets.tournament.fingerprints import fingerprint
 def pairs_to_label(
     plan: TournamentPlan, mode: Mode, dimension: str | None, *, ledger: Ledger
 ) -> list[PairToJudge]:
-    """Return the pairs of a mode whose responses exist, as they are judged on a dimension.
-
-    Raises:
-        InputError: If there is no such mode or dimension, no pair, or the bank or a recorded file
-            cannot be used.
-    """
+    """Return the pairs of a mode whose responses exist, as they are judged on a dimension."""
     names = plan.config.dimension_names
     if dimension is not None and dimension not in names:
         raise InputError(f"the dimension is {dimension!r}; expected one of {', '.join(names)}")
@@ -57,16 +52,16 @@ def pairs_to_label(
         for entrant in plan.config.entrants
         for key, text in known_responses(plan, entrant, bank, prompts, ledger=ledger).items()
     }
-    found: dict[PairKey, PairToJudge] = {}
-    for each in names if dimension is None else (dimension,):
-        for pair in pairs_of_dimension(plan, each, prompts, responses):
-            found.setdefault(pair_key(pair), pair)
-    if not found:
+    by_key: dict[PairKey, PairToJudge] = {}
+    for name in names if dimension is None else (dimension,):
+        for pair in pairs_of_dimension(plan, name, prompts, responses):
+            by_key.setdefault(pair_key(pair), pair)
+    if not by_key:
         raise InputError(
             f"no prompt of mode {mode!r} has a response of every entrant yet; expected some; run "
             f"tournament run --config {plan.config_path} --mode {mode} --skip-judging first"
         )
-    return list(found.values())
+    return list(by_key.values())
 
 
 def draw_label_sample(
@@ -158,18 +153,18 @@ def extend_by_worth(
         n_new: How many more; all that are left if there are fewer.
     """
     different, same = split_identical(pairs)
-    known = {pair_key(each): each for each in before.pairs}
+    drawn_before = {pair_key(each): each for each in before.pairs}
     names = [pair_key(pair) for pair in different]
     least = min(worth.values(), default=1.0)
     shares = np.array([worth.get(each, least) for each in names])
     drawn = draw_by_worth(
         shares / shares.sum(),
         np.array([int(_place(before.seed, pair)[:13], 16) / 16**13 for pair in different]),
-        np.array([known[each].chance if each in known else 0.0 for each in names]),
+        np.array([drawn_before[key].chance if key in drawn_before else 0.0 for key in names]),
         n_new,
     )
-    earlier = [index for index, each in enumerate(names) if each in known]
-    earlier.sort(key=lambda index: known[names[index]].position)
+    earlier = [index for index, each in enumerate(names) if each in drawn_before]
+    earlier.sort(key=lambda index: drawn_before[names[index]].position)
     scope = (before.tournament_id, before.mode, before.dimension)
     return replace(
         before,
@@ -182,7 +177,7 @@ def extend_by_worth(
                 **pair_identity(different[index], *scope),
                 position=position,
                 chance=float(drawn.chances[index]),
-                stratum=known[names[index]].stratum if names[index] in known else "",
+                stratum=drawn_before[names[index]].stratum if names[index] in drawn_before else "",
                 shared=int((position + 1) * before.overlap) > int(position * before.overlap),
             )
             for position, index in enumerate([*earlier, *drawn.chosen.tolist()])
@@ -221,14 +216,14 @@ def _least_size(
     names = {pair_key(each): each for each in before.pairs}
     last = -1
     for place, (stratum, pair) in enumerate(order):
-        known = names.get(pair_key(pair))
-        if known is not None:
+        sampled = names.get(pair_key(pair))
+        if sampled is not None:
             last = place
-            if known.stratum != stratum:
+            if sampled.stratum != stratum:
                 raise InputError(
-                    f"the pair of {known.entrant_a} and {known.entrant_b} on {known.prompt_id!r} "
-                    f"was drawn where the judge said {known.stratum!r} and now it says "
-                    f"{stratum!r}; expected the same verdicts as when the sample was drawn; label "
+                    f"the pair of {sampled.entrant_a} and {sampled.entrant_b} on "
+                    f"{sampled.prompt_id!r} was drawn where the judge said {sampled.stratum!r} and "
+                    f"now says {stratum!r}; expected the verdicts it was drawn with; label "
                     "what was drawn, without a larger --sample"
                 )
     return last + 1

@@ -164,9 +164,6 @@ def serve_labelling(
         app: What `create_label_app` returned.
         port: 0 takes a free one.
         on_ready: Called with the address, without a path, once browsers can connect.
-
-    Raises:
-        InputError: If the address cannot be used.
     """
     with listen(host, port) as listening:
         on_ready(address_of(host, listening.getsockname()[1]))

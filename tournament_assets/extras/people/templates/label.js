@@ -1,7 +1,7 @@
 "use strict";
 
-/* Shows one pair after the other. What a model wrote becomes text, never markup. A vote is kept by
-   this browser first and then by the server, and is named once for ever, so that twice is once. */
+/* Shows one pair after the other. What a model wrote becomes text, never markup. This browser
+   stores a vote, then the server does; its name never changes, so sent twice it counts once. */
 (() => {
   const $ = (id) => document.getElementById(id);
   const root = document.documentElement;

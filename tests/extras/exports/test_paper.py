@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 
 from tests.reports.builders import LOOPBACK, leader_row
-from tournament_assets.reports.claims import STOPS_EARLY
-from tournament_assets.reports.run.paper import paper_files
+from tournament_assets.extras.exports.paper import paper_files
 from tournament_assets.tournament.battles import RatingSettings
 
 NAMES = [
@@ -77,8 +76,8 @@ def test_the_method_of_an_adaptive_run_is_its_decisions_and_counts_those_against
         leader_row("cy", 1380.0, rank=3),
     ]
     texts = []
-    for judge in (LOOPBACK, f"{LOOPBACK}; {STOPS_EARLY} (bank)"):
-        leaders = {"tone": [replace(row, judge=judge) for row in rows]}
+    for stops in (None, "bank"):
+        leaders = {"tone": [replace(row, stops=stops) for row in rows]}
         manifest = {**MANIFEST, "trust": {}, "entrants": ["ada", "bob", "cy"]}
         files = paper_files(leaders, manifest=manifest, settings=RatingSettings(), settled=9)
         texts.append(files["methods.tex"].decode())

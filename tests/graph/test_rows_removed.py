@@ -1,10 +1,10 @@
-"""Tables of rows with a row more, which shows by itself, and without any that nothing needs.
+"""Tables of rows without any row that nothing needs.
 
 The rows taken away come from the tables themselves, so that a new one is tested as it is added.
 """
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields, replace
 from functools import partial
 from inspect import signature
@@ -15,10 +15,9 @@ import pytest
 
 import tournament_assets as ta
 from tests.battles.builders import fight, problems_of, read
-from tests.projects import ENTRANTS, make_project, modules_of_extras
+from tests.projects import make_project, modules_of_extras
 from tournament_assets.audits.fair_comparison import COMPARED
 from tournament_assets.battles.columns import make_battle_table
-from tournament_assets.battles.rating import rate_battles
 from tournament_assets.battles.registry import (
     FORMATS,
     WRITTEN_FORMATS,
@@ -32,19 +31,10 @@ from tournament_assets.graph.plain_runs import PlainRun
 from tournament_assets.graph.rows import AssetRow
 from tournament_assets.project.config_files import load_config
 from tournament_assets.project.plan import plan_of
-from tournament_assets.ratings.rating_evidence import Evidence, RatingMethod
 from tournament_assets.ratings.rating_methods import BRADLEY_TERRY, METHODS
-from tournament_assets.ratings.rating_tables import rows_of_ratings
-from tournament_assets.reports.report_tables import ReportSection, ReportTable
 from tournament_assets.reports.run.section_table import SECTIONS
 from tournament_assets.reports.sections import Page, SectionRow
-from tournament_assets.storage.tables import rows_of
-from tournament_assets.tournament.asset_rows import JudgeReplyRow, RatingRow, ResponseRow
-from tournament_assets.tournament.battles import RatingSettings
-from tournament_assets.tournament.estimates import Estimate, Rating
-from tournament_assets.trust.lights import Measure
 from tournament_assets.trust.measures import LIGHT_TABLES, MEASURES, lights_of
-from tournament_assets.trust.panel import JudgeEvidence
 
 ON_REQUEST = ("judge_repeats", "judge_controls", "judge_agreement")
 PAGE = "report"
@@ -111,63 +101,6 @@ def _needed_assets() -> set[str]:
 
 
 NEEDED = _needed_assets()
-
-
-def _share_of_points(evidence: Evidence) -> list[RatingRow]:
-    met = evidence.matches.table() + evidence.matches.table().T
-    own = evidence.matches.table(evidence.matches.preference)
-    points = own + (evidence.matches.table() - own).T
-    shares = points.sum(axis=1) / met.sum(axis=1)
-    found = zip(evidence.matches.entrants, shares, strict=True)
-    start = evidence.settings.initial_rating
-    ratings = (Rating(start + 400 * share, entrant=name) for name, share in found)
-    return rows_of_ratings(ratings, "points")
-
-
-def test_one_more_rating_method(pilot: Pilot, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Words on what it counts put it beside the others, on the page and where battles are rated."""
-    points = RatingMethod(
-        "points", "Points", "points", _share_of_points, counts="gives a tie half a point"
-    )
-    monkeypatch.setitem(METHODS, "points", points)
-    made = pilot.remake("ratings", "measures", "leaderboard", PAGE)
-    page = _page(made)
-    assert str(points) in page
-    section = page.partition('id="models"')[2].partition("</section>")[0]
-    assert re.search(r"<th[^>]*>Points</th>", section)
-    battles = make_battle_table([fight(winner="model_a")])
-    (rated,) = rate_battles(battles, settings=RatingSettings(), methods=["points"])
-    assert [row.rating for row in rated.by("points")] == [1800, 1400]
-
-
-def _long_replies(evidence: JudgeEvidence) -> Estimate:
-    tokens = [row.output_tokens or 0 for row in rows_of(JudgeReplyRow, evidence.replies)]
-    return Estimate(sum(n > 1 for n in tokens) / len(tokens), n=len(tokens))
-
-
-def test_one_more_measure(pilot: Pilot, monkeypatch: pytest.MonkeyPatch) -> None:
-    long = Measure("long", "long replies", "So many are long.", "Ask.", "share", find=_long_replies)
-    monkeypatch.setitem(MEASURES, "long", long)
-    made = pilot.remake("measures", PAGE)
-    (row,) = (
-        row for row in lights_of([made.frame("measures", "factuality")]) if row.measure == "long"
-    )
-    assert (row.value, row.state) == (1.0, "no threshold")
-    assert row.n > 10
-    assert long.title in _page(made)
-    assert long.meaning in _page(made)
-
-
-def _tokens(entrant_responses: Mapping[str, Sequence[ResponseRow]]) -> ReportSection:
-    rows = tuple((name, str(len(own))) for name, own in entrant_responses.items())
-    return ReportSection("Sizes", tables=(("Responses", ReportTable(("who", "n"), rows)),))
-
-
-def test_one_more_section(pilot: Pilot, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(publishing, "SECTIONS", (*SECTIONS, SectionRow("sizes", _tokens)))
-    page = _page(pilot.remake(PAGE))
-    section = page.partition('id="sizes"')[2].partition("</section>")[0]
-    assert all(name in section for name in ENTRANTS)
 
 
 @pytest.mark.parametrize(

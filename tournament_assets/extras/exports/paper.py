@@ -7,7 +7,7 @@ those of the run; siunitx writes them.
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tournament_assets.reports.claims import STOPS_EARLY, against_ratings
+from tournament_assets.reports.claims import against_ratings
 from tournament_assets.reports.figures.canvas import to_pdf
 from tournament_assets.reports.figures.ladder import draw_ladders, misdrawn
 from tournament_assets.reports.leaderboard import leaderboard_latex
@@ -47,12 +47,10 @@ def paper_files(
         "judge": manifest["judge"],
         "judge_model": manifest["judge_model"] or "none",
         "is_language_model": all(
-            each.is_language_model or each.label not in manifest["judge"]
-            for each in SERVICES.values()
+            service.is_language_model or service.label not in manifest["judge"]
+            for service in SERVICES.values()
         ),
-        "stops_early": any(
-            STOPS_EARLY in (row.judge or "") for rows in leaderboard.values() for row in rows
-        ),
+        "stops_early": any(row.stops for rows in leaderboard.values() for row in rows),
         "outages": manifest["outages"],
         "red": [
             f"{measure} on {dimension}"
@@ -72,7 +70,7 @@ def paper_files(
         "figure1.pdf": to_pdf(draw_ladders(leaderboard)),
         **{
             f"{name}.tex": "\n".join(
-                [*render_sentences(f"{name}.tex.jinja", **values), ""]
+                [*render_sentences(f"exports/templates/{name}.tex.jinja", **values), ""]
             ).encode()
             for name in _TEXTS
         },

@@ -1,0 +1,43 @@
+"""Tables read back from the CSV files of a run, as `report_tables.table_csv` writes them."""
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from tournament_assets.reports.rendering import unescape_csv
+from tournament_assets.storage.row_files import csv_rows
+from tournament_assets.storage.tables import Column, columns_of, make_table
+from tournament_assets.tournament.errors import InputError
+
+_READERS: Mapping[str, Callable[[str], Any]] = {
+    "int64": int,
+    "double": float,
+    "string": unescape_csv,
+    "list<item: string>": lambda cell: tuple(cell.split()),
+}
+
+
+def read_csv_table(row_type: type, path: Path) -> pd.DataFrame:
+    """Read a table: an empty cell is absent, and spaces separate the names in a list.
+
+    Raises:
+        InputError: If the file is missing, lacks a column, or a cell is not of its column.
+    """
+    columns = columns_of(row_type)
+    try:
+        rows = csv_rows(path, needed=[column.name for column in columns])
+        return make_table(
+            row_type, [row_type(**{c.name: _value(c, cells) for c in columns}) for _, cells in rows]
+        )
+    except (InputError, ValueError) as error:
+        raise InputError(
+            f"{path}: {str(error).removeprefix(f'{path}: ')[:300]}; expected the table as this "
+            "version writes it; run the mode again, which sends no request"
+        ) from None
+
+
+def _value(column: Column, cells: Mapping[str, Any]) -> Any:
+    cell = cells[column.name] or ""
+    return _READERS[column.kind](cell) if cell or not column.is_nullable else None

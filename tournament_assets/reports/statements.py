@@ -1,0 +1,304 @@
+"""What is said of a dimension's entrants: six forms, each with the entrants and numbers it tells.
+
+They follow from the claims on every two entrants (see `claims`), and one template renders them
+wherever they are read: page, Markdown, console and notebook. Nothing reads a rendered sentence.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Literal, get_args
+
+from tournament_assets.reports.claims import (
+    MOST_PAIRS,
+    PairRecord,
+    PairStatement,
+    PairWord,
+    Statements,
+    against_ratings,
+)
+from tournament_assets.reports.rendering import render_part
+from tournament_assets.tournament.asset_rows import LeaderboardRow, WinRateRow
+
+Names = tuple[str, ...]
+_TEMPLATE = "claims.jinja"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Statement:
+    """What is said of some entrants on a dimension, best first."""
+
+    dimension: str
+    names: Names = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Better(Statement):
+    """Somebody is best: better than all that wrote something else.
+
+    Attributes:
+        beaten: Whom it is better than, best first.
+        pair: The first and the next, where the next is the best of the beaten.
+    """
+
+    beaten: Names
+    pair: PairStatement | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Equivalent(Statement):
+    """All that may be first are equivalent.
+
+    Attributes:
+        margin: The largest difference that does not matter, in Elo points.
+        beaten: Whom all of them are better than.
+        pair: The two, where they are two.
+    """
+
+    margin: float
+    beaten: Names = ()
+    pair: PairStatement | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Undecided(Statement):
+    """Several may be first; nobody is named where one alone may, and need not be.
+
+    Attributes:
+        is_everybody: Whether they are all that have a place.
+        highest: Who has the highest rating, if they are more than two.
+        first: The first in the order.
+        beaten: Whom all of them are better than.
+        also: Whom the first is better than besides.
+        pair: The two, where they are two.
+    """
+
+    first: str
+    is_everybody: bool = False
+    highest: str = ""
+    beaten: Names = ()
+    also: Names = ()
+    pair: PairStatement | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class First(Statement):
+    """Who is of the first rank, and what is claimed of the first and all others but its copies.
+
+    Attributes:
+        next: The next that wrote something else than the first.
+        is_shared: Whether the next has the first rank, too; copies of the first are not named then.
+        is_judged: Whether the judge settled a pair of two of them.
+        gap: How much higher the first is rated than the next, in Elo points; None where others have
+            its rank, or somebody has no rating.
+        record: How the first fared against the next; None where no pair is settled, or more share
+            the first rank.
+        better: Whom the first is better than; so `equivalent` and `undecided`.
+        more_prompts: About how many more would decide between the first and the first undecided.
+        confidence: With which all claims hold together; None where judging decided.
+        margin: The largest difference that does not matter, in Elo points.
+        prompts: Without these a best entrant is not first alone.
+        at_least: No fewer prompts than these are enough for that.
+    """
+
+    next: str
+    is_shared: bool
+    is_judged: bool
+    gap: float | None
+    record: PairRecord | None
+    better: Names
+    equivalent: Names
+    undecided: Names
+    more_prompts: int | None
+    confidence: float | None
+    margin: float
+    prompts: Names
+    at_least: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Missing(Statement):
+    """What there is not, so that nobody is first or somebody has no rating.
+
+    Attributes:
+        what: No pair was judged; fewer than two have a rank; no prompt tells the entrants apart;
+            every settled pair is of one text; those named have no rating.
+        n_pairs: How many pairs are of one text.
+        note: Why they have no rating.
+    """
+
+    what: Literal["pair", "rank", "difference", "judgment", "rating"]
+    n_pairs: int = 0
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Careful(Statement):
+    """What a reader must know beside the claims.
+
+    Attributes:
+        why: Claims go in a circle, so that nobody is first; some stand against the ratings; those
+            named wrote the same answers.
+        pairs: The better and the worse of every two in the circle, or against the ratings.
+    """
+
+    why: Literal["circle", "ratings", "copies"]
+    pairs: tuple[tuple[str, str], ...] = ()
+
+
+def answer(board: Statements, *, equivalent_within: float) -> tuple[Statement, ...]:
+    """Return how a dimension ended, and what to be careful about; see also `verdict`.
+
+    Args:
+        equivalent_within: The largest difference that does not matter, in Elo points.
+    """
+    return _outcome(board, equivalent_within), *_cautions(board)
+
+
+def verdict(
+    board: Statements, *, confidence: float, equivalent_within: float
+) -> tuple[Statement, ...]:
+    """Return who comes first and all that is claimed of it; the answer where nobody does.
+
+    Args:
+        confidence: With which all claims of the dimension hold together.
+        equivalent_within: The largest difference that does not matter, in Elo points.
+    """
+    leader, runner_up = board.leader, board.runner_up
+    if leader is None or runner_up is None or board.outcome[0] in ("nothing", "circle"):
+        return answer(board, equivalent_within=equivalent_within)
+    is_shared = leader.rank == runner_up.rank
+    names = tuple(
+        row.entrant_id
+        for row in board.placed
+        if row.rank == leader.rank and not (is_shared and row.entrant_id in leader.same_answers_as)
+    )
+    others: dict[PairWord, Names] = dict.fromkeys(get_args(PairWord), ())
+    for row in board.placed[1:]:
+        if row.entrant_id not in leader.same_answers_as:
+            others[board.pairs[leader.entrant_id, row.entrant_id].claim] += (row.entrant_id,)
+    pair = board.pairs[leader.entrant_id, runner_up.entrant_id]
+    closest = [board.pairs[leader.entrant_id, name] for name in others["undecided"][:1]]
+    first = First(
+        dimension=board.dimension,
+        names=names,
+        next=runner_up.entrant_id,
+        is_shared=is_shared,
+        is_judged=any(board.pairs[two].record.judged for two in combinations(names, 2)),
+        gap=pair.difference.value if names[1:] == () and board.is_rated_highest(leader) else None,
+        record=pair.record if pair.record.settled and not (is_shared and names[2:]) else None,
+        better=others["better"],
+        equivalent=others["equivalent"],
+        undecided=others["undecided"],
+        more_prompts=closest[0].more_prompts if closest else None,
+        confidence=None if leader.stops else confidence,
+        margin=equivalent_within,
+        prompts=board.best_rests_on,
+        at_least=leader.lead_rests_on_at_least or 1,
+    )
+    return first, *_cautions(board)
+
+
+def _outcome(board: Statements, equivalent_within: float) -> Statement:
+    ended, names = board.outcome
+    on, leader, runner_up = board.dimension, board.leader, board.runner_up
+    if leader is None:
+        return Missing(dimension=on, what="rank" if board.is_judged else "pair")
+    if runner_up is None:
+        return Missing(dimension=on, what="difference")
+    if ended == "nothing":
+        return Missing(dimension=on, what="judgment", n_pairs=board.n_only_of_one_text)
+    if ended == "circle":
+        steps = zip(names, (*names[1:], *names[:1]), strict=True)
+        return Careful(dimension=on, why="circle", pairs=tuple(steps))
+    first, beaten = leader.entrant_id, tuple(board.in_order(leader.shown_above))
+    if ended == "best":
+        pair = board.pairs[first, beaten[0]] if beaten[0] == runner_up.entrant_id else None
+        return Better(dimension=on, names=names, beaten=beaten, pair=pair)
+    below = tuple(board.beaten_by(names)) if names else ()
+    pair = board.pairs[names[0], names[1]] if len(names) == 2 else None
+    if ended == "equivalent":
+        return Equivalent(
+            dimension=on, names=names, margin=equivalent_within, beaten=below, pair=pair
+        )
+    return Undecided(
+        dimension=on,
+        names=names,
+        first=first,
+        is_everybody=len(names) == len(board.placed),
+        highest=first if len(names) > 2 and board.is_rated_highest(leader) else "",
+        beaten=below,
+        also=tuple(name for name in beaten if name not in below),
+        pair=pair,
+    )
+
+
+def _cautions(board: Statements) -> Iterator[Statement]:
+    """Yield the decisions against the ratings, who wrote the same, and who has no rating."""
+    if not board.is_judged:
+        return
+    if pairs := against_ratings(board.placed):
+        yield Careful(dimension=board.dimension, why="ratings", pairs=tuple(pairs))
+    for names in _copies(board.rows):
+        yield Careful(dimension=board.dimension, why="copies", names=names)
+    for note in dict.fromkeys(row.note for row in board.rows if row.note):
+        names = tuple(row.entrant_id for row in board.rows if row.note == note)
+        yield Missing(dimension=board.dimension, what="rating", names=names, note=note)
+
+
+def _copies(rows: Sequence[LeaderboardRow]) -> list[Names]:
+    same = {row.entrant_id: row.same_answers_as for row in rows}
+    groups: list[Names] = []
+    for pair in combinations(same, 2):
+        if pair[1] not in same[pair[0]] or any({*pair} <= {*group} for group in groups):
+            continue
+        group: Names = pair
+        for name in same:
+            if name not in group and all(name in same[member] for member in group):
+                group = (*group, name)
+        groups.append(tuple(name for name in same if name in group))
+    return groups
+
+
+def claim_counts(board: Statements) -> Mapping[PairWord, int]:
+    """Return how many pairs of entrants are decided (better), equivalent and undecided."""
+    return Counter("better" if pair.is_decided else pair.claim for pair in board.pairs.values())
+
+
+def verdict_sentence(
+    rows: Sequence[LeaderboardRow],
+    win_rates: Sequence[WinRateRow] = (),
+    *,
+    dimension: str,
+    confidence: float,
+    equivalent_within: float,
+) -> str:
+    """Return the verdict in words; `win_rates` may hold rows of other dimensions."""
+    board = Statements.of(rows, win_rates, dimension=dimension)
+    return render(verdict(board, confidence=confidence, equivalent_within=equivalent_within))
+
+
+def render(statements: Sequence[Statement]) -> str:
+    """Return statements as sentences."""
+    forms = ((type(statement).__name__.lower(), statement) for statement in statements)
+    lines = (line for form in forms for line in render_part(_TEMPLATE, *form))
+    return " ".join(filter(None, lines))
+
+
+def render_headline(outcomes: Sequence[Statement]) -> str:
+    """Say in one sentence who is best on what; dimensions that ended alike are named together."""
+    alike: dict[tuple[str, frozenset[str]], list[Statement]] = {}
+    for outcome in outcomes:
+        alike.setdefault((type(outcome).__name__, frozenset(outcome.names)), []).append(outcome)
+    parts = [
+        (form, members[0], [member.dimension for member in members])
+        for (form, _), members in alike.items()
+    ]
+    return "".join(render_part(_TEMPLATE, "headline", parts))
+
+
+def render_counts(board: Statements, *, equivalent_within: float) -> str:
+    """Describe how many pairs of entrants are decided, equivalent and undecided."""
+    values = (len(board.pairs), claim_counts(board), MOST_PAIRS, equivalent_within)
+    return " ".join(filter(None, render_part(_TEMPLATE, "counts", *values)))
