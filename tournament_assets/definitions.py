@@ -156,10 +156,6 @@ def build_definitions(
     Configs that cannot be loaded get placeholder assets. Unless the environment names another
     executor, steps run one after another in their run's process: none is worth its own process, and
     a model stays loaded.
-
-    Raises:
-        InputError: If the executor that the environment names is not available, or its settings for
-            failure notices are incomplete.
     """
     shared = dg.Definitions(
         assets=[build_problem_asset(each) for each in broken],
@@ -234,11 +230,7 @@ class TournamentScaffolder(dg.Scaffolder):
     """Writes a `defs.yaml` that runs as it is, and the files that it names."""
 
     def scaffold(self, request: dg.ScaffoldRequest) -> None:
-        """Write the files of a tournament named after its folder.
-
-        Raises:
-            InputError: If anything but a `defs.yaml` of its own is asked for.
-        """
+        """Write the files of a tournament named after its folder."""
         if request.scaffold_format != "yaml" or request.append:
             raise InputError(
                 f"{request.target_path}: {request.scaffold_format} is asked for"

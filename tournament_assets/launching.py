@@ -81,10 +81,6 @@ def run_tournament(
         on_start: Called before each stage and partition begins.
         on_done: Called when it has succeeded.
         on_fresh: Called for each stage and partition that is skipped.
-
-    Raises:
-        InputError: If any input cannot be used; nothing has been spent by then.
-        WorkError: If a step failed; everything paid for so far is in the ledger.
     """
     began_at = datetime.now(UTC).replace(microsecond=0)
     config_file = load_config(options.config_path)
@@ -245,10 +241,6 @@ def estimate_tournament(
 
     Args:
         counts_tokens: Let the service count the tokens of a sample of requests, which is free.
-
-    Raises:
-        InputError: If the config, the bank, a rubric or a recorded file cannot be used.
-        JudgeError: If the service cannot count tokens.
     """
     with opened_ledger(config_path, environment) as (plan, ledger), ExitStack() as stack:
         lead = plan.config.lead(mode, model=judge_model)
@@ -271,12 +263,7 @@ def estimate_tournament(
 def opened_ledger(
     config_path: Path, environment: Mapping[str, str]
 ) -> Iterator[tuple[TournamentPlan, Ledger]]:
-    """Read a tournament's configuration and open its ledger while the context is entered.
-
-    Raises:
-        InputError: If the config cannot be used.
-        LedgerError: If the ledger cannot be opened.
-    """
+    """Read a tournament's configuration and open its ledger while the context is entered."""
     plan = build_plan(load_config(config_path), environment)
     with closing(Ledger(plan.project.ledger_url)) as ledger:
         yield plan, ledger
@@ -286,11 +273,7 @@ class StoredTables:
     """The stored tables of one mode of a tournament."""
 
     def __init__(self, plan: TournamentPlan, mode: Mode, *, environment: Mapping[str, str]) -> None:
-        """Prepare to read; nothing is read yet.
-
-        Raises:
-            InputError: If there is no such mode.
-        """
+        """Prepare to read; nothing is read yet."""
         self._plan, self._mode = plan, mode
         self._definitions = build_definitions([plan], plan.project.folder, environment)
         self._home = prepare_dagster_home(plan.project.folder, environment.get("DAGSTER_HOME"))
@@ -316,11 +299,7 @@ class StoredTables:
         }
 
     def raise_if_missing(self) -> None:
-        """Raise an error if any table read so far was missing.
-
-        Raises:
-            InputError: With every table that is missing.
-        """
+        """Raise an error if any table read so far was missing."""
         self._problems.raise_if_any()
 
     def page(self) -> str:

@@ -137,9 +137,6 @@ def without_entrants(
         judgments: Settled pairs.
         entrants: Everyone, in the order of the tables.
         excluded: The entrants to leave out.
-
-    Raises:
-        InputError: If an excluded entrant does not take part, or fewer than two are left.
     """
     problems = Problems()
     problems.extend(

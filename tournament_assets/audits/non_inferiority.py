@@ -168,9 +168,6 @@ def prompt_scores(judgments: Iterable[Judgment], *, candidate: str) -> dict[str,
     Args:
         judgments: Pairs of the candidate and the baseline on one dimension.
         candidate: The entrant whose share it is.
-
-    Raises:
-        InputError: If a prompt was settled twice, or is not judged.
     """
     scores: dict[AnswerKey, float] = {}
     for judgment in judgments:

@@ -98,10 +98,6 @@ def read_frame(frame: pd.DataFrame, columns: Columns) -> tuple[pa.Table, dict[st
 
     Returns:
         The battles, and how many rows were left out, by the reason.
-
-    Raises:
-        InputError: If a column stands there twice; with the first problems of the rows and the
-            number of the others.
     """
     battles = frame[[name for name in frame.columns if name in set(columns.wanted)]]
     if repeated := sorted(set(battles.columns[battles.columns.duplicated()])):

@@ -44,11 +44,7 @@ from tournament_assets.tournament.json_lines import JsonObject, numbered_lines, 
 
 @contextmanager
 def new_file(path: Path) -> Iterator[BinaryIO]:
-    """Write a file that appears whole or not at all, a part at a time.
-
-    Raises:
-        InputError: If there is such a file already, or nothing can be written there.
-    """
+    """Write a file that appears whole or not at all, a part at a time."""
     if path.exists():
         raise InputError(
             f"{path}: the file is there already; expected a new name, so that no battles are "
@@ -230,9 +226,6 @@ def read_battle_rows(
 
     Returns:
         The battles in columns, and how many comparisons were left out, by the reason.
-
-    Raises:
-        InputError: With the first problems of the rows and the number of the others.
     """
     left_out: Counter[str] = Counter()
 
@@ -260,11 +253,7 @@ def find_prompt(row: JsonObject, names: Iterable[str]) -> Any:
 
 
 def need(row: JsonObject, **kinds: tuple[type, ...]) -> None:
-    """Refuse a row that lacks something or has something of another kind in its place.
-
-    Raises:
-        InputError: With everything that is missing or wrong.
-    """
+    """Refuse a row that lacks something or has something of another kind in its place."""
     problems = []
     for name, allowed in kinds.items():
         value = row.get(name)
@@ -296,9 +285,6 @@ def count_losses(
     Args:
         holds: The fields that the format keeps, in whatever way.
         title: Whose format it is.
-
-    Raises:
-        InputError: If the battles are of several dimensions, which the format cannot tell apart.
     """
     lost = {
         field.name: _count_other(table.column(field.name), DEFAULTS.get(field.name))

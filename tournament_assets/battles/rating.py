@@ -122,11 +122,6 @@ def rate_battles(
         preferences: Whether a preference shares a win, where a battle has one, or is ignored.
         pairs: Compare each two models, too.
         responses: What was written; with it everyone is also rated at equal style.
-
-    Raises:
-        InputError: If a dimension has no battle, a model is not among the entrants, or a setting
-            is impossible.
-        RatingError: If a likelihood could not be maximised.
     """
     all_dimensions = _dimensions(table, settings)
     if unknown := sorted(set(dimensions) - set(all_dimensions)):
@@ -150,11 +145,7 @@ def rate_battles(
 
 
 def require_resamples(settings: RatingSettings) -> None:
-    """Refuse fewer resamples than an interval can stand on.
-
-    Raises:
-        InputError: If there is none beyond one of its ends.
-    """
+    """Refuse fewer resamples than an interval can stand on."""
     needed = math.ceil(2 / (1 - settings.confidence) - 1e-9)
     if settings.n_bootstraps < needed:
         raise InputError(
@@ -352,9 +343,6 @@ def anchor_ratings(ratings: BattleRatings, *, model: str, rating: float) -> Batt
         ratings: The ratings of one dimension.
         model: Who is to have the rating.
         rating: In Elo points.
-
-    Raises:
-        InputError: If the model is not there or has no rating, or the rating is not a number.
     """
     where = "" if ratings.dimension is None else f"on {ratings.dimension}, "
     try:

@@ -75,9 +75,6 @@ def write_battles(
     Args:
         table: The battles, with the columns of `BATTLE_SCHEMA`.
         settings: How they were rated; only our own format keeps it.
-
-    Raises:
-        InputError: If the format is unknown or cannot hold the battles, or the file is there.
     """
     if format_name not in WRITTEN_FORMATS:
         raise InputError(
@@ -87,11 +84,7 @@ def write_battles(
 
 
 def detect_format(path: Path) -> BattleFormat:
-    """Find out by its first row which format a file is of.
-
-    Raises:
-        InputError: If it could be of none, or of more than one.
-    """
+    """Find out by its first row which format a file is of."""
     if path.is_dir():
         candidates = [each for each in FORMATS.values() if each.is_folder]
         content = "a folder"

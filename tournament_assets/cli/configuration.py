@@ -132,11 +132,7 @@ def configuration_command() -> None:
 
 
 def render_page() -> str:
-    """Return the page as Markdown.
-
-    Raises:
-        ValueError: If a key has no meaning in its model's docstring.
-    """
+    """Return the page as Markdown."""
     parts = [_INTRODUCTION]
     seen: set[type[BaseModel]] = set()
     roots: dict[str, type[BaseModel]] = {

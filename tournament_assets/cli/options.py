@@ -26,11 +26,7 @@ def say_loading() -> None:
 
 
 def find_config(context: click.Context, _: object, chosen: Path | None) -> Path:
-    """Return the config that is named, or the project's only one.
-
-    Raises:
-        click.UsageError: If none is named and the project has none, or several.
-    """
+    """Return the config that is named, or the project's only one."""
     if chosen is not None:
         return chosen
     folder = Path(os.environ.get("TOURNAMENT_PROJECT", ""), "configs")

@@ -105,10 +105,6 @@ def lease_cards(
         index: Take this card only; None for any.
         log: Called with a message if all are taken.
         wait: Waits for some seconds.
-
-    Raises:
-        InputError: If no card has that index.
-        GenerationError: If the model does not fit on all cards together.
     """
     if index is not None and index >= len(cards):
         raise InputError(

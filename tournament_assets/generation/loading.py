@@ -104,11 +104,7 @@ class LoadedEntrant:
         return limit
 
     def as_vanilla(self) -> VanillaHfEntrant:
-        """Return the description of an entrant without heads.
-
-        Raises:
-            TypeError: If it has heads.
-        """
+        """Return the description of an entrant without heads."""
         if not isinstance(self.spec, VanillaHfEntrant):
             raise TypeError(f"{self.name} has heads; its loader is {self.spec.loader!r}")
         return self.spec
@@ -172,10 +168,6 @@ def build_entrant(
         dtype: The weights' precision by name, or `auto` to choose by device.
         max_memory: Bytes to use on each of several devices that share the model; None for one.
         residence: Shares loaded base models; by default one is loaded for this entrant alone.
-
-    Raises:
-        InputError: With all problems of the files.
-        GenerationError: If they look right but the model cannot be loaded.
     """
     name = f"entrant {spec.entrant_id!r}"
     template = _read_template(spec, files, name=name)

@@ -193,9 +193,6 @@ def respond_in_batches(
         prompts: The prompts, in any order.
         batch_size: Rows of a batch.
         where: The entrant and its device, to begin messages with.
-
-    Raises:
-        GenerationError: If not even one prompt fits into memory.
     """
     longest_first = sorted(prompts, key=lambda prompt: prompt.padded_length, reverse=True)
     for _, group in groupby(longest_first, key=lambda prompt: prompt.padded_length):
@@ -244,10 +241,6 @@ def generate_responses(
 
     Returns:
         The responses, batch by batch.
-
-    Raises:
-        InputError: Before anything is generated, if a prompt does not fit the model.
-        GenerationError: While batches are taken, if not even one prompt fits into memory.
     """
     if batch_size is not None and batch_size < 1:
         raise InputError(f"batch_size is {batch_size}; expected at least 1")

@@ -96,9 +96,6 @@ class TokenPicker(LogitsProcessor):  # type: ignore[misc]  # transformers is unt
         Args:
             input_ids: Prompt and response so far, shape (n_rows, n_tokens_so_far).
             scores: The model's logits, shape (n_rows, vocabulary).
-
-        Raises:
-            GenerationError: If the model's logits are not numbers.
         """
         usable = scores[:, : self.n_tokens]
         if not bool(usable.amax(dim=-1).isfinite().all()):

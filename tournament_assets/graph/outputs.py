@@ -82,9 +82,6 @@ def as_stored(made: Made[Any], row: AssetRow) -> Made[Any]:
     Args:
         made: What an asset's function returned.
         row: The asset's row.
-
-    Raises:
-        TypeError: If its version is unknown.
     """
     value, version, counted = made.value, made.version, {}
     if row.is_table:

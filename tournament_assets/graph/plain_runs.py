@@ -87,9 +87,6 @@ class PlainRun:
         Args:
             asset: The asset that made it.
             name: Its partition's entrant or dimension.
-
-        Raises:
-            InputError: If the run did not make it.
         """
         if (asset, name) not in self.values:
             names = ", ".join(sorted({f"{row} {part}".strip() for row, part in self.values}))
@@ -119,10 +116,6 @@ def run_unrecorded(
         folder: Where tables are kept, in the layout in which Dagster keeps them; nowhere unless
             given. The run directory is written in any case.
         on_done: Told of every step and partition when it has succeeded.
-
-    Raises:
-        InputError: If any input cannot be used; nothing has been spent then.
-        WorkError: If a step failed; what was paid for until then is in the ledger.
     """
     plan = plan_of(load_config(options.config_path), environment)
     refuse_bad_input(
@@ -169,11 +162,6 @@ def run_plainly(
         folder: Where tables are kept, in the layout in which Dagster keeps them; nowhere unless
             given.
         on_done: Told of every step and partition when it has succeeded.
-
-    Raises:
-        InputError: If there is no such mode or asset, or responses come from an asset of a project
-            around, which Dagster alone can load.
-        WorkError: If a step failed; what was paid for until then is in the ledger.
     """
     refuse_upstream_assets(plan)
     with (

@@ -52,11 +52,7 @@ class JudgeResource(dg.ConfigurableResource):  # type: ignore[type-arg]  # its p
     variables: dict[str, str]
 
     def service(self, config: Judge) -> AbstractContextManager[AsksDirectly]:
-        """Connect to the service; the loopback judge is started, and stopped afterwards.
-
-        Raises:
-            InputError: If a required key is missing.
-        """
+        """Connect to the service; the loopback judge is started, and stopped afterwards."""
         return JudgeConnection(Path(self.loopback_folder), self.variables).service(config)
 
 
@@ -183,9 +179,6 @@ def build_executor(environment: Mapping[str, str]) -> dg.ExecutorDefinition:
     Args:
         environment: `TOURNAMENT_EXECUTOR` names it, by default `in_process`;
             `TOURNAMENT_EXECUTOR_CONFIG` is a YAML file with its settings.
-
-    Raises:
-        InputError: If the name is unknown, an extra is not installed, or the settings are invalid.
     """
     name = environment.get(EXECUTOR) or "in_process"
     if name not in _EXECUTORS:

@@ -69,9 +69,6 @@ def summarise_run(
         directory: The newest run directory.
         metadata: By asset what its materialisations say, of those that ran.
         warnings: What the asset checks found, a sentence each.
-
-    Raises:
-        WorkError: If there is no run directory.
     """
     if directory is None:
         raise WorkError("no run directory is recorded; expected one of a finished run")

@@ -60,9 +60,6 @@ class LedgerDatabase:
 
     Args:
         url: An SQLAlchemy URL; a SQLite file's folder is created if needed.
-
-    Raises:
-        LedgerError: If the database cannot be opened, or is of another version.
     """
 
     def __init__(self, url: str) -> None:

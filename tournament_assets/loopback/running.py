@@ -114,9 +114,6 @@ def serve(
         port: Where to listen; 0 picks a free port, which the log names.
         directory: Where to keep the batches; None keeps them as long as the server lives.
         processing_seconds: How long a batch takes.
-
-    Raises:
-        ValueError: If other machines could reach the host: anybody could then read the requests.
     """
     if not is_loopback(host):
         raise ValueError(

@@ -106,21 +106,13 @@ def default_ledger_url(project: Path) -> str:
 
 
 def load_bank(config: TournamentConfig, project: Project) -> list[Prompt]:
-    """Read a tournament's prompt bank.
-
-    Raises:
-        InputError: With every problem of every line, or if the bank is missing.
-    """
+    """Read a tournament's prompt bank."""
     path = project.resolve(config.prompt_bank, what="the prompt bank", key="prompt_bank")
     return parse_prompt_bank(read_json_lines(path), gold_dimensions=config.gold_dimensions)
 
 
 def load_rubrics(config: TournamentConfig, project: Project) -> dict[str, Rubric]:
-    """Read every dimension's rubric, with the project's own instructions.
-
-    Raises:
-        InputError: With every file that is missing or cannot be used.
-    """
+    """Read every dimension's rubric, with the project's own instructions."""
     problems = Problems()
     instructions: str | None = None
     with problems.collected():

@@ -76,9 +76,6 @@ def server_start(config: Path | None, environment: Mapping[str, str]) -> ServerS
     Args:
         config: A config of the project; without it, the project is the folder that
             `TOURNAMENT_PROJECT` names, or the one that a person is in.
-
-    Raises:
-        InputError: If there is no tournament in the project.
     """
     if config is not None:
         project = load_config(config).project
@@ -114,9 +111,6 @@ def serve(start: ServerStart, pages: tuple[str, int] | None) -> int:
         start: What is served.
         pages: The host and the port of the pages; None for the daemon alone, which then logs what
             it does.
-
-    Raises:
-        WorkError: If the definitions' server ends before it answers.
     """
     with TemporaryDirectory(prefix="tournament_ui_") as folder, _one_interrupt():
         place = _code_place(Path(folder))

@@ -50,11 +50,7 @@ def require_access(host: str, token: str | None, *, variable: str) -> None:
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """Return a socket that listens on an address; port 0 takes a free one.
-
-    Raises:
-        InputError: If the address cannot be used.
-    """
+    """Return a socket that listens on an address; port 0 takes a free one."""
     listening = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:

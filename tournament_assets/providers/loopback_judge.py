@@ -53,19 +53,11 @@ class LoopbackJudge:
         yield from map(_status, self._store.list_newest_first())
 
     def get_batch(self, batch_id: str) -> BatchStatus:
-        """Look up a batch's progress.
-
-        Raises:
-            JudgeError: If there is no such batch.
-        """
+        """Look up a batch's progress."""
         return _status(self._batch(batch_id))
 
     def iterate_results(self, batch_id: str) -> Iterator[ReplyRow]:
-        """Yield the rows of an ended batch.
-
-        Raises:
-            JudgeError: If there is no such batch, or it has not ended.
-        """
+        """Yield the rows of an ended batch."""
         batch = self._batch(batch_id)
         if not batch.has_ended:
             raise JudgeError(
@@ -76,11 +68,7 @@ class LoopbackJudge:
         yield from (row for line in batch.iterate_lines() if (row := read_row(line)) is not None)
 
     def ask_directly(self, request: SubmittedRequest) -> ReplyRow:
-        """Send one request outside any batch.
-
-        Raises:
-            JudgeError: If it would be refused.
-        """
+        """Send one request outside any batch."""
         params = _sent(request)
         problem = find_invalid_parameter(params)
         if problem is not None:

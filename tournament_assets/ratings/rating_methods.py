@@ -49,10 +49,6 @@ def rating_rows(evidence: Evidence, methods: Sequence[str], *, dimension: str) -
 
     Returns:
         By method, and within one best first, those without a rating last.
-
-    Raises:
-        InputError: If the evidence lacks what a method needs, or a judged response is missing.
-        RatingError: If a likelihood could not be maximised.
     """
     return [
         replace(row, dimension=dimension)

@@ -143,9 +143,6 @@ def hashed_order(prompt_ids: Sequence[str], *, salt: str = "") -> tuple[str, ...
         prompt_ids: The prompts, in any order.
         salt: Selects the order, such as a dimension's name, so that one unlucky order does not
             affect every dimension.
-
-    Raises:
-        InputError: If a prompt is named twice.
     """
     if len(set(prompt_ids)) < len(prompt_ids):
         raise InputError("a prompt is named twice; expected every prompt once")

@@ -90,9 +90,6 @@ def style_differences(
 
     Returns:
         Shape (n_battles, n_features).
-
-    Raises:
-        InputError: If the two lists differ in length or a name is not a feature.
     """
     columns = [field.name for field in fields(StyleFeatures)]
     unknown = [name for name in names if name not in columns]

@@ -483,11 +483,7 @@ class _Purchase:
         return [request for key, request in missing.items() if key not in answered]
 
     def keep(self, rows: Iterable[tuple[str, ReplyRow | StoredReply]]) -> None:
-        """Keep the responses that final replies hold; those of other prompts are passed over.
-
-        Raises:
-            JudgeError: If a server does not hold itself to the cap, without which no price holds.
-        """
+        """Keep the responses that final replies hold; those of other prompts are passed over."""
         responses: list[tuple[str, GeneratedResponse]] = []
         broken: str | None = None
         for key, reply in rows:

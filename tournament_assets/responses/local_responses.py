@@ -106,11 +106,6 @@ def complete_responses(
         config: How to generate.
         generator: Where and how on this machine.
         kernels: The folder of compiled kernels, if any are compiled.
-
-    Raises:
-        InputError: If the generator's settings are invalid, the files cannot be used, or the kept
-            responses were generated in another precision.
-        GenerationError: If the model cannot be loaded or does not answer; what it answered is kept.
     """
     identity = entrant.fingerprint(files.fingerprint)
     by_fingerprint = {prompt.fingerprint: prompt for prompt in prompts}
@@ -336,10 +331,6 @@ def find_place(
         log: Told if every card is taken.
         look: Returns the cards of the machine.
         folder: Where the locks are; the one of this user by default.
-
-    Raises:
-        InputError: If the card that is asked for is not there.
-        GenerationError: If the cards have no room for the model.
     """
     from tournament_assets.generation.models.base_models import name_of, pick_device, precision_on
 

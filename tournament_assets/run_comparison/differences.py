@@ -245,9 +245,6 @@ def compare_judgments(
         now: The second run's pairs; an entrant may stand on the other side of a pair.
         resampling: Of the prompts, for the intervals of kappa; its confidence holds for all
             intervals.
-
-    Raises:
-        InputError: If a run has a pair twice, or an option is out of range.
     """
     pairs, only_then, only_now = _match(then, now)
     has_touched = any(pair.requests_changed for pair in pairs)

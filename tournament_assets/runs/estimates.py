@@ -88,10 +88,6 @@ def estimate_pairs(
         assumed_responses: Responses among them that do not exist yet.
         counter: Counts the tokens of a sample of requests; None counts characters.
         pilot: Says what a pilot found on a dimension, for what an adaptive run may come to.
-
-    Raises:
-        InputError: If a rubric cannot be used.
-        JudgeError: If the counter does not say.
     """
     rubrics = load_rubrics(plan.config, plan.project)
 
@@ -258,10 +254,6 @@ def estimate_judging(
 
     Nothing is generated, sent or written. Weights may be missing. See `estimate_pairs` for the
     arguments.
-
-    Raises:
-        InputError: If the bank, a rubric or a recorded file cannot be used.
-        JudgeError: If the counter does not say.
     """
     config = plan.config
     bank, prompts = load_bank_and_selection(plan, mode)

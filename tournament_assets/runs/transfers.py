@@ -439,10 +439,6 @@ def recover_replies(
         ledger: Where replies are put.
         judge: Leads to the services: those of the judges of all modes and of bought entrants.
         judge_model: A judge to ask instead of the configured ones.
-
-    Raises:
-        InputError: If the bank, a rubric or a recorded file cannot be used, or there is no key.
-        JudgeError: If the service cannot be asked.
     """
     config = plan.config
     bank, _ = load_bank_and_selection(plan, "headline")

@@ -226,11 +226,7 @@ class JudgmentFile:
 
 
 def write_judgments(path: Path | UPath, records: Iterable[JudgmentRecord]) -> None:
-    """Write a file whole or not at all; the same records give the same bytes in any order.
-
-    Raises:
-        InputError: If a record's time has no time zone.
-    """
+    """Write a file whole or not at all; the same records give the same bytes in any order."""
     # A lone surrogate, which UTF-8 cannot encode, becomes a question mark.
     by_line = {
         json.dumps(row, ensure_ascii=False).encode(errors="replace") + b"\n": row
@@ -246,9 +242,6 @@ def read_judgments(path: Path | UPath) -> JudgmentFile:
 
     A reply that is empty, or that an intermediary wrote instead of the judge, is read as `errored`
     with the error type `infrastructure`: it gives no verdict and can be asked for again.
-
-    Raises:
-        InputError: With the first problems of the file and the number of the others.
     """
     answers: dict[tuple[str, int], tuple[str, str]] = {}
     seen: set[str] = set()

@@ -292,11 +292,7 @@ def csv_rows(path: Path, *, needed: Sequence[str] = ()) -> Iterator[tuple[str, J
 
 
 def read_json_list(path: Path) -> list[tuple[str, object]]:
-    """Read the items of a JSON list, each with its place (`file:item N`, from 1).
-
-    Raises:
-        InputError: If the file is not a JSON list in UTF-8.
-    """
+    """Read the items of a JSON list, each with its place (`file:item N`, from 1)."""
     items = _load_as("a JSON list of objects", path)
     if not isinstance(items, list):
         raise InputError(f"{path}: the file holds {type(items).__name__}; expected a JSON list")

@@ -75,11 +75,7 @@ class Column:
 
 @cache
 def columns_of(row_type: type) -> tuple[Column, ...]:
-    """Return a table's columns without loading Arrow: one for each field, in field order.
-
-    Raises:
-        TypeError: If it is not a dataclass, or no column can have a field's type.
-    """
+    """Return a table's columns without loading Arrow: one for each field, in field order."""
     if not is_dataclass(row_type):
         raise TypeError(f"{row_type!r} is not a dataclass; expected the class of a table's rows")
     hints = get_type_hints(row_type, include_extras=True)
@@ -99,11 +95,7 @@ def _column(name: str, hint: Any) -> Column:
 
 
 def derive_schema(row_type: type) -> pa.Schema:
-    """Return a table's Arrow schema: one column per field, nullable if its type allows None.
-
-    Raises:
-        TypeError: If it is not a dataclass, or no column can have a field's type.
-    """
+    """Return a table's Arrow schema: one column per field, nullable if its type allows None."""
     return _schema_of(columns_of(row_type))
 
 
@@ -185,9 +177,6 @@ class StoredTable:
     Args:
         row_type: The class of its rows.
         path: The file, in a local folder or in an object store.
-
-    Raises:
-        ValueError: If the file's columns are not the table's.
     """
 
     def __init__(self, row_type: type, path: Path | upath.UPath) -> None:
@@ -233,12 +222,7 @@ LoadedTable: TypeAlias = "AnyTable | Mapping[str, AnyTable]"
 
 
 def write_table(row_type: type[RowT], rows: Iterable[RowT]) -> WrittenTable[RowT]:
-    """Write a table as its rows come; equal rows give equal bytes.
-
-    Raises:
-        TypeError: If a row is of another class.
-        ValueError: If a required value is absent.
-    """
+    """Write a table as its rows come; equal rows give equal bytes."""
     import pyarrow.parquet as pq
 
     schema = derive_schema(row_type)
@@ -269,9 +253,6 @@ def rows_of(row_type: type[RowT], table: AnyTable, *, shares_texts: bool = False
         row_type: The table's row class, or a dataclass of the only fields to read.
         table: The table, in memory or in its file.
         shares_texts: Whether equal texts share one object, for rows that are kept.
-
-    Raises:
-        ValueError: If a column or a required value is missing.
     """
     schema = derive_schema(row_type)
     if isinstance(table, StoredTable):
@@ -441,11 +422,7 @@ def _without_descriptions(schema: pa.Schema) -> pa.Schema:
 
 
 def to_arrow(row_type: type, frame: pd.DataFrame) -> pa.Table:
-    """Convert a table to Arrow, in its declared schema.
-
-    Raises:
-        ValueError: If a column is missing or unknown, or a required value is absent.
-    """
+    """Convert a table to Arrow, in its declared schema."""
     schema = derive_schema(row_type)
     if list(frame.columns) != schema.names:
         raise ValueError(

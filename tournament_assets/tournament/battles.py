@@ -170,11 +170,7 @@ def _adapter(record: type) -> TypeAdapter[Any]:
 
 
 def _read(record: type, values: Mapping[str, Any], what: str = "") -> Any:
-    """Return values as an object of a class.
-
-    Raises:
-        InputError: With every value that is wrong, and what it must be.
-    """
+    """Return values as an object of a class."""
     try:
         return _adapter(record).validate_python(values)
     except ValidationError as error:

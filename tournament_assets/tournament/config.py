@@ -378,11 +378,7 @@ class TournamentConfig(_KeysOfExtras):
         return tuple(self.modes)
 
     def mode(self, name: Mode) -> ModeConfig:
-        """Return a mode.
-
-        Raises:
-            InputError: If there is none of that name.
-        """
+        """Return a mode."""
         if name not in self.modes:
             raise InputError(
                 f"the mode is {name!r}; expected one of {', '.join(self.mode_names)}; "
@@ -395,9 +391,6 @@ class TournamentConfig(_KeysOfExtras):
 
         The other model gets the settings of the judge with that model, or else of the mode's only
         judge.
-
-        Raises:
-            InputError: If there is no such mode, or another model would judge in place of several.
         """
         names = self.mode(mode).judges
         judges = tuple(each for name in names for each in self.judges if each.name == name)

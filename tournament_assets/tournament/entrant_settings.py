@@ -47,9 +47,6 @@ def refuse_own_fields(
     Args:
         fields: What a config adds to every request.
         others: Fields that the program sets besides those of every request.
-
-    Raises:
-        ValueError: With those that the program sets.
     """
     taken = sorted((fields or {}).keys() & _OWN_FIELDS.union(others))
     if taken:
@@ -131,9 +128,6 @@ def refuse_narrowed_greed(entrant: EntrantSpec, *names: str) -> None:
     Args:
         entrant: It has a temperature and these settings, each None where it is not given.
         names: The settings.
-
-    Raises:
-        ValueError: With those that are given without a temperature.
     """
     given = [name for name in names if getattr(entrant, name) is not None]
     if given and getattr(entrant, "temperature", None) is None:

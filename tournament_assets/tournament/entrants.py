@@ -310,11 +310,7 @@ def answers_once(entrant: AnyEntrant) -> bool:
 
 
 def get_entrant(entrants: Sequence[AnyEntrant], entrant_id: str) -> AnyEntrant:
-    """Look an entrant up by its stable id.
-
-    Raises:
-        InputError: If there is none of that id.
-    """
+    """Look an entrant up by its stable id."""
     for entrant in entrants:
         if entrant.entrant_id == entrant_id:
             return entrant

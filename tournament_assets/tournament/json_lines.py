@@ -92,9 +92,6 @@ def parse_rows(
         rows: Where each row stands, and a line of JSON or what was read from one.
         parse: Reads one row, given where it stands; raises `InputError` with what is wrong with
             it, whether or not that says where.
-
-    Raises:
-        InputError: With the problems of all rows.
     """
     problems = Problems(of_file=True)
     for where, row in rows:
@@ -139,11 +136,7 @@ def write_json_lines(file: IO[bytes], rows: Iterable[JsonObject]) -> None:
 
 
 def refuse_half_characters(row: object, where: str) -> None:
-    """Refuse lone surrogates (half of a pair of escapes), which UTF-8 cannot encode.
-
-    Raises:
-        InputError: If the row holds one anywhere.
-    """
+    """Refuse lone surrogates (half of a pair of escapes), which UTF-8 cannot encode."""
     try:
         json.dumps(row, ensure_ascii=False, default=str).encode()
     except UnicodeEncodeError:

@@ -188,11 +188,7 @@ class ServiceName:
 
     @staticmethod
     def check(name: str) -> str:
-        """Return the name of a service as it is.
-
-        Raises:
-            PydanticKnownError: If there is none of that name.
-        """
+        """Return the name of a service as it is."""
         if name not in SERVICES:
             known = " or ".join(map(repr, SERVICES))
             raise PydanticKnownError("literal_error", {"expected": known})

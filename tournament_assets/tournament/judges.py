@@ -437,10 +437,6 @@ def parse_rubric(text: str, *, dimension: str, where: str) -> Rubric:
         text: The file's whole text.
         dimension: The quality the rubric is about.
         where: The file's name, for messages.
-
-    Raises:
-        InputError: If the file says nothing, its first line is no `# version:` line, or a
-            `# dimension:` line names another dimension.
     """
     normalised = text.replace("\r\n", "\n").replace("\r", "\n").strip()
     first_line, _, body = normalised.partition("\n")

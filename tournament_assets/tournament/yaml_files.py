@@ -175,11 +175,7 @@ class _CountingLoader(yaml.SafeLoader):
         self._sizes: dict[str, int] = {}
 
     def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
-        """Return the next node.
-
-        Raises:
-            InputError: If it is an alias that stands for too much, or for what it is part of.
-        """
+        """Return the next node."""
         event = self.peek_event()  # type: ignore[no-untyped-call]
         if isinstance(event, yaml.AliasEvent) and event.anchor in self.anchors:
             line = event.start_mark.line + 1  # type: ignore[union-attr]

@@ -242,10 +242,6 @@ def measure_judge(
     Args:
         evidence: What is known of the judge.
         checks: The thresholds of the lights.
-
-    Raises:
-        InputError: If an option is impossible, or a judgment names an unknown entrant.
-        RatingError: If the odds behind the cycles could not be fitted.
     """
     for measure in MEASURES.values():
         if measure.find is None:

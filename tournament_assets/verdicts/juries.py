@@ -96,9 +96,6 @@ def jury_rows(
     Args:
         by_judge: Every judge's settled pairs.
         config: The judges, and how their verdicts are combined.
-
-    Raises:
-        RatingError: If a likelihood could not be maximised.
     """
     judges = [each.model for each in config.judges_of(mode)]
     fit, n_silent = _fit(by_judge, config, judges)

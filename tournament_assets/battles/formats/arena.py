@@ -75,11 +75,7 @@ class ArenaFormat:
         return "source" not in columns and not is_ours and bool(columns & self.one_of)
 
     def read(self, path: Path, options: FormatOptions) -> BattleFile:
-        """Read a file.
-
-        Raises:
-            InputError: With everything that is wrong with it, the first 50 spelled out.
-        """
+        """Read a file."""
         sample = sample_file(path)
         if sample.kind not in ("parquet", "json lines"):
             raise InputError(

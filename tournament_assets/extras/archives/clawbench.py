@@ -71,11 +71,7 @@ class ClawBench(RewritingReader):
         return "other" if match is None else f"tier {match[1]}"
 
     def read(self, document: Mapping[str, Any]) -> ScoredRun:
-        """Read a run from the content of its file.
-
-        Raises:
-            BrokenRunError: If a score is missing or invalid.
-        """
+        """Read a run from the content of its file."""
         run_score = score_at(document, "run_score")
         if run_score is None:
             raise BrokenRunError("run_score is missing; expected the run's score")

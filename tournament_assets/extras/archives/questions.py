@@ -50,11 +50,7 @@ _REMEDY = "correct rejudging.max_tokens or rejudging.judge_model, and run again"
 
 
 def require_rejudging(archive: ArchiveFile) -> tuple[Rejudging, str]:
-    """Return the settings for judging again, and the judge's instructions.
-
-    Raises:
-        InputError: If the description lacks them, or the instructions cannot be read or are empty.
-    """
+    """Return the settings for judging again, and the judge's instructions."""
     rejudging = archive.config.rejudging
     if rejudging is None:
         raise InputError(
@@ -79,9 +75,6 @@ class Questions:
 
     Attributes:
         reader: The archive's reader, which can write a new score.
-
-    Raises:
-        InputError: If the description lacks the settings, or the reader only reads.
     """
 
     def __init__(self, archive: ArchiveFile) -> None:

@@ -13,11 +13,7 @@ ENTRY_POINTS = "tournament_assets.archive_readers"
 
 
 def find_reader(name: str) -> Reader:
-    """Return a reader by its name.
-
-    Raises:
-        ValueError: If there is no such reader, or a package's reader cannot be used.
-    """
+    """Return a reader by its name."""
     if name in READERS:
         return READERS[name]()
     others = {entry.name: entry for entry in entry_points(group=ENTRY_POINTS)}

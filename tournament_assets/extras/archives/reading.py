@@ -31,10 +31,6 @@ def read_archive(archive: ArchiveFile, *, exclude: frozenset[str] = frozenset())
 
     Args:
         exclude: Ids of models to leave out.
-
-    Raises:
-        InputError: If the archive's folder does not exist or holds more tasks than were planned, if
-            an excluded model does not exist, or if no model would be left.
     """
     config = archive.config
     _check_excluded(config, exclude)

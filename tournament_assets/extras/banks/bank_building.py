@@ -367,11 +367,7 @@ def _plain(name: str, value: Any) -> Any:
 
 
 def _files_of(recipe: ImportRecipe) -> list[Path]:
-    """Return the file, or the Parquet files of one split of a dataset's folder.
-
-    Raises:
-        InputError: If the folder has no Parquet file, or it is unclear which files are meant.
-    """
+    """Return the file, or the Parquet files of one split of a dataset's folder."""
     if not recipe.path.is_dir():
         return [recipe.path]
     by_split: dict[str, list[Path]] = {}

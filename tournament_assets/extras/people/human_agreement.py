@@ -55,10 +55,6 @@ def measure_human_agreement(
         judge: Battles that models decided, all on one dimension.
         human: Battles that people decided.
         resampling: Of the prompts, for kappa's interval; its confidence is used for all intervals.
-
-    Raises:
-        InputError: If a battle is passed on the wrong side, the judge's battles are on several
-            dimensions, or an option is invalid.
     """
     judge_votes = _collect(judge, source="llm-judge")
     human_votes = _collect(human, source="human")

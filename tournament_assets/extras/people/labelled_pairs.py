@@ -125,12 +125,7 @@ def label_pairs(judgments: Iterable[Judgment], votes: Iterable[Vote]) -> tuple[L
 def require_labelled(
     pairs: Sequence[LabelledPair], entrants: Sequence[str], weight: float | None = None
 ) -> None:
-    """Refuse pairs from which nothing can be rated, and an invalid weight of the judge.
-
-    Raises:
-        InputError: If a share, a chance or the weight is out of its range, a pair names an unknown
-            entrant, or no pair is labelled.
-    """
+    """Refuse pairs from which nothing can be rated, and an invalid weight of the judge."""
     problems, names = Problems(), frozenset(entrants)
     if weight is not None and not 0 <= weight <= 1:
         problems.add(f"weight is {weight!r}; expected a number from 0 to 1")

@@ -129,9 +129,6 @@ def rate_on_every_basis(
     Returns:
         Fits by basis: `people`, `judge` and `both`; `judge` alone if there is no label, and nothing
         if there is no pair.
-
-    Raises:
-        InputError, RatingError: As `rate_prediction_powered`.
     """
     rate = partial(
         rate_prediction_powered,
@@ -449,9 +446,6 @@ def label_worth(pairs: Sequence[LabelledPair], *, entrants: Sequence[str]) -> Fl
 
     Returns:
         Shape (n_pairs,), adding up to 1, each at least a quarter of 1 / n_pairs.
-
-    Raises:
-        InputError, RatingError: As `rate_prediction_powered`.
     """
     judged = [replace(pair, labelled=pair.judged, chance=1.0, raters=()) for pair in pairs]
     require_labelled(judged, entrants, None)

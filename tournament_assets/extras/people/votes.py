@@ -287,11 +287,7 @@ class ImportedVotes:
 
 
 def import_votes(path: Path, *, tournament_id: str, ledger: LabelRecords) -> ImportedVotes:
-    """Store the votes of a file that a page saved; those already stored are skipped.
-
-    Raises:
-        InputError: With every problem of the file; none of it is stored then.
-    """
+    """Store the votes of a file that a page saved; those already stored are skipped."""
     values, problems = _read_file(path), Problems()
     if values.get("format") != VOTES_FORMAT or values.get("version") != 1:
         problems.add(
@@ -397,9 +393,6 @@ def import_foreign_votes(
         scope: The tournament, the mode and the dimension that was labelled.
         is_random: Whether the user says that the labelled pairs are a random draw of all pairs.
             They then become the sample if none was drawn here.
-
-    Raises:
-        InputError: With every problem of the file, or if the chances of its pairs are unknown.
     """
     foreign, left_out = read_foreign_votes(path, options), Counter[str]()
     index = _Pairs(pairs)

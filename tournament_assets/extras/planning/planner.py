@@ -47,9 +47,6 @@ def plan_prompts(
         pilot: A finished run to learn from how prompts differ and how many pairs are ties.
         gaps: How far apart the two are, in Elo points.
         power: The probability with which they are to be separated.
-
-    Raises:
-        InputError: If the pilot judged too few prompts of a dimension.
     """
     return [
         _Planner(estimate, plan, dimension, pilot).plan(gaps, power=power)

@@ -129,9 +129,6 @@ def read_runs(folder: Path) -> tuple[list[SiteRun], list[str]]:
 
     Returns:
         The runs, and a sentence for each directory that cannot be shown.
-
-    Raises:
-        InputError: If the folder holds no finished run.
     """
     runs, problems = [], []
     for path in sorted(folder.glob("[!.]*/manifest.json")):
@@ -159,9 +156,6 @@ def write_site(runs: Sequence[SiteRun], out: Path) -> list[Path]:
 
     Returns:
         The files, by name.
-
-    Raises:
-        InputError: If the folder holds anything else.
     """
     _refuse_another_folder(out)
     out.parent.mkdir(parents=True, exist_ok=True)

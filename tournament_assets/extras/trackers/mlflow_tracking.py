@@ -30,10 +30,6 @@ def track_in_mlflow(run: FinishedRun, uri: str) -> str:
 
     Args:
         uri: Where MLflow keeps its runs, as `MLFLOW_TRACKING_URI` names it.
-
-    Raises:
-        InputError: If the address holds a secret.
-        WorkError: If MLflow refuses.
     """
     problem = url_problem(uri, key_place="MLFLOW_TRACKING_TOKEN")
     if uri.startswith(("http://", "https://")) and problem:

@@ -37,10 +37,6 @@ def send_evaluations(run: FinishedRun, url: str) -> int:
     Args:
         url: Where the collector takes OTLP over HTTP, such as `http://127.0.0.1:4318`. Keys go into
             `OTEL_EXPORTER_OTLP_HEADERS`.
-
-    Raises:
-        InputError: If the URL is not valid.
-        WorkError: If the collector does not take them.
     """
     problem = url_problem(url, key_place="OTEL_EXPORTER_OTLP_HEADERS")
     if problem:

@@ -205,10 +205,6 @@ def decode(
         prompt_length: Tokens that prompts are padded to.
         captured: Records rounds, and holds them from one batch of an entrant to the next; None
             executes them eagerly. Results are the same but for rounding.
-
-    Raises:
-        InputError: With everything that does not fit, before anything is computed.
-        GenerationError: If the model's logits are not numbers.
     """
     _check(model, prompts, settings, n_rows=n_rows, prompt_length=prompt_length)
     rows = [*prompts, *[prompts[-1]] * (n_rows - len(prompts))]

@@ -459,9 +459,6 @@ def merged_weights(model: Any, adapters: Sequence[HeadShards], *, head: int) -> 
     Returns:
         The whole state dict. Unchanged tensors are shared with the model; sums are formed in
         float32 and rounded to the model's precision once.
-
-    Raises:
-        InputError: If the adapters do not fit the model, or there is no such head.
     """
     if not adapters:
         raise InputError("there is no adapter to merge; expected at least one; name its shards")
@@ -498,9 +495,6 @@ def export_merged_head(
         folder: Where to write; must be empty or not exist yet.
         adapters: The changes of the heads.
         tokenizer: Saved beside the weights, if given.
-
-    Raises:
-        InputError: If the folder is not empty, the adapters do not fit, or there is no such head.
     """
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise InputError(
@@ -515,11 +509,7 @@ def export_merged_head(
 
 
 def answer_ids(tokenizer: Any) -> tuple[int, int]:
-    """Return the tokens of the answers `A` (correct) and `B` (not), without a space before them.
-
-    Raises:
-        InputError: If either is not a single token.
-    """
+    """Return the tokens of the answers `A` (correct) and `B` (not), without a space before them."""
     a, b = (tokenizer.encode(letter, add_special_tokens=False) for letter in "AB")
     if len(a) != 1 or len(b) != 1:
         raise InputError(
@@ -548,10 +538,6 @@ def estimate_p_correct(
 
     Returns:
         The logistic function of logit A - logit B, one per response.
-
-    Raises:
-        InputError: If a prompt does not fit, or the model has no uncertainty head.
-        GenerationError: If the model's logits are not numbers.
     """
     lengths = [len(ids) for ids in prompts]
     limit = min(prompt_length, model.config.max_position_embeddings)

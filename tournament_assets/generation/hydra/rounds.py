@@ -275,11 +275,7 @@ class Rounds:
         self._number += 1
 
     def is_open(self) -> bool:
-        """Wait for the device, and return whether any response may still grow.
-
-        Raises:
-            GenerationError: If the logits of a round so far were not numbers.
-        """
+        """Wait for the device, and return whether any response may still grow."""
         state = torch.stack((self._progress.is_open.any(), self._broken))
         is_open, is_broken = state.tolist()
         if is_broken:

@@ -36,9 +36,6 @@ def load_shard_file(path: Path) -> Mapping[Any, Any]:
 
     Args:
         path: A safetensors file, which is preferred, or a `.pt` file written by `torch.save`.
-
-    Raises:
-        InputError: If the file is missing, damaged, a Git-LFS pointer, or holds pickled objects.
     """
     name = f"LoRA shard {str(path)!r}"
     if not path.is_file():
@@ -120,9 +117,6 @@ def head_shape(model: Any, *, heads_depth: int) -> HeadShape:
     Args:
         model: An `Olmo2ForCausalLM`.
         heads_depth: Layers of a head, counted from the last.
-
-    Raises:
-        InputError: If heads cannot be put on this model.
     """
     problems = Problems()
     if not isinstance(model, Olmo2ForCausalLM):
@@ -213,9 +207,6 @@ def read_shards(paths: Sequence[Path], *, shape: HeadShape, rank: int, scale: fl
         shape: The sizes of the model's heads.
         rank: The rank the adapter was trained with.
         scale: Its alpha divided by its rank: 2 where alpha is twice the rank.
-
-    Raises:
-        InputError: With all problems of all files.
     """
     problems = Problems()
     if not paths:

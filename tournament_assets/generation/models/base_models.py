@@ -173,10 +173,6 @@ class Residence:
             dtype: One of `DTYPES`, or `auto` to choose by device.
             max_memory: Bytes to use on each of several devices that share the model; None for one.
             needs_template: Whether the folder must hold a chat template.
-
-        Raises:
-            InputError: With all problems of the folder.
-            GenerationError: If the folder looks right but the model cannot be loaded.
         """
         if problems := check_weights(folder, name=name, needs_template=needs_template):
             raise InputError(problems)
@@ -221,11 +217,6 @@ def load_base(
         dtype: One of `DTYPES`, or `auto` to choose by device.
         max_memory: Bytes to use on each of several devices that share the layers; None for `device`
             alone.
-
-    Raises:
-        InputError: If parts of the folder do not belong together, the precision is unknown, or
-            several devices share the model and the accelerate library is missing.
-        GenerationError: If the model cannot be loaded.
     """
     if dtype not in ("auto", *DTYPES):
         raise InputError(f"dtype is {dtype!r}; expected auto, {', '.join(DTYPES)}")

@@ -181,9 +181,6 @@ def fingerprint_weights(folder: Path) -> str:
 
     It covers the names and contents of configuration, tokenizer, chat template and weights, but not
     the folder's location, its model card or its files' dates.
-
-    Raises:
-        InputError: If the folder holds no such file.
     """
     if is_gguf(folder):
         return fingerprint_file(folder)
@@ -319,11 +316,7 @@ class EntrantFiles:
 
     @property
     def fingerprint(self) -> str:
-        """SHA-256 of everything in them that a response depends on, heads in their order.
-
-        Raises:
-            InputError: If the folder holds nothing to load.
-        """
+        """SHA-256 of everything in them that a response depends on, heads in their order."""
         if self.chat_template is None:
             return self._without_template
         template = fingerprint_file(self.chat_template)

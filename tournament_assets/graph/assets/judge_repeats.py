@@ -132,11 +132,7 @@ def choose_drift_check(
     ledger: "Ledger",
     now: datetime,
 ) -> str:
-    """Return the occasion: the given one, or that which waits for a batch, or else today's date.
-
-    Raises:
-        InputError: If the given one is blank.
-    """
+    """Return the occasion: the given one, or that which waits for a batch, or else today's date."""
     if given is not None:
         if not given.strip():
             raise InputError(

@@ -419,9 +419,6 @@ def fair_rows(
         verdicts: The table `judge_verdicts` of every dimension.
         ratings: The table `ratings` of every dimension, if nobody is left out.
         excluded: Entrants to leave out, as if they had not taken part.
-
-    Raises:
-        InputError: If an excluded entrant does not take part, or fewer than two are left.
     """
     config = plan.config
     prompts = list(rows_of(PromptRow, selected))

@@ -34,9 +34,6 @@ def build_failure_sensors(environment: Mapping[str, str]) -> list[dg.SensorDefin
 
     Args:
         environment: The environment variables. Their values are kept in memory only.
-
-    Raises:
-        InputError: If a service's settings are incomplete, or its library is missing.
     """
     sensors: list[dg.SensorDefinition] = []
     if _is_wanted(_SLACK, environment):
@@ -142,9 +139,6 @@ def raise_failure(result: dg.ExecuteInProcessResult, stage: Stage, label: str) -
     Args:
         stage: The stage that it was.
         label: Its partition as people read it; empty if it has none.
-
-    Raises:
-        WorkError: Always; `InterruptedWorkError` if it was stopped.
     """
     for event in result.all_events:
         data = event.event_specific_data

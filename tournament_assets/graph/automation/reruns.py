@@ -409,11 +409,7 @@ def find_reruns(
 def refuse_superseded(
     instance: dg.DagsterInstance, plan: TournamentPlan, run: dg.DagsterRun
 ) -> None:
-    """Refuse a run that was executed again for a rerun that a later one has superseded.
-
-    Raises:
-        WorkError: If it is one.
-    """
+    """Refuse a run that was executed again for a rerun that a later one has superseded."""
     if RERUN_TAG not in run.tags or _PARENT_TAG not in run.tags:
         return
     for rerun in find_reruns(instance, plan, mode=run.tags["mode"]):

@@ -113,9 +113,6 @@ def plant_controls(
 
     Returns:
         The controls, kind by kind, in the order they were drawn.
-
-    Raises:
-        InputError: If `sample` is negative.
     """
     require_sample(sample)
     answers = _list_answers(pairs)
@@ -266,11 +263,7 @@ def _plant(
 
 
 def require_sample(sample: int) -> None:
-    """Refuse a negative sample.
-
-    Raises:
-        InputError: If `sample` is negative.
-    """
+    """Refuse a negative sample."""
     if sample < 0:
         raise InputError(f"sample is {sample!r}; expected a whole number of at least 0")
 
@@ -298,9 +291,6 @@ def draw_anchors(
         can_serve: Returns whether a pair can be an anchor; called only as often as needed.
         sample: The most pairs to draw.
         seed: Seeds the ranking; a smaller sample is the beginning of a larger one.
-
-    Raises:
-        InputError: If `sample` is negative.
     """
     require_sample(sample)
     by_prompt: dict[str, list[PairToJudge]] = {}

@@ -185,10 +185,6 @@ def parse_instructions(text: str, *, where: str) -> str:
 
     Returns:
         The text with Unix line ends and without outer white space.
-
-    Raises:
-        InputError: If it is empty, or if lines imitate what the program itself says in the request,
-            about the parts shown and how to reply; the message lists them.
     """
     normalised = text.replace("\r\n", "\n").replace("\r", "\n")
     problems = Problems()

@@ -396,10 +396,6 @@ def settle_pairs(
 
     If a presentation was asked about more than once, its first reply with a verdict counts, or its
     last reply if none has one.
-
-    Raises:
-        KeyError: If a presentation of a pair is missing altogether; a reply that is still
-            to come is a `pending` row, not a missing one.
     """
     pairs: dict[tuple[str, int, str, str, str], dict[str, _Read]] = {}
     for reply in sorted(replies, key=lambda reply: reply.attempt):

@@ -139,10 +139,6 @@ class AnthropicBatches(ServiceAnswers):
 
         The SDK's retries are off: it would resend a batch whose answer got lost, and both would be
         paid for. The body, of up to 256 MB, goes through a file.
-
-        Raises:
-            JudgeError: If the service did not confirm the batch; if the failure is ambiguous, it
-                may have accepted the batch anyway.
         """
         with written_body(requests) as (body, n_requests):
             task = f"create a batch of {n_requests} requests"
@@ -150,11 +146,7 @@ class AnthropicBatches(ServiceAnswers):
         return self._read_status(created, task, may_cost=True)
 
     def list_batches(self) -> Iterator[BatchStatus]:
-        """Yield the batches this key can see, the newest first, page by page.
-
-        Raises:
-            JudgeError: If the service did not say.
-        """
+        """Yield the batches this key can see, the newest first, page by page."""
         task = "list the batches"
 
         def fetch(after: str) -> JsonObject:
@@ -170,33 +162,19 @@ class AnthropicBatches(ServiceAnswers):
                 yield listing
 
     def get_batch(self, batch_id: str) -> BatchStatus:
-        """Look up a batch's progress.
-
-        Raises:
-            JudgeError: If the service did not say.
-        """
+        """Look up a batch's progress."""
         task = f"look at batch {batch_id}"
         return self._read_status(self._fetch_batch(batch_id, task), task)
 
     def iterate_results(self, batch_id: str) -> Iterator[ReplyRow]:
-        """Yield the rows of an ended batch, in no particular order.
-
-        Raises:
-            JudgeError: If no results are available, or if the stream broke; then every readable row
-                has been yielded before.
-        """
+        """Yield the rows of an ended batch, in no particular order."""
         task = f"read the results of batch {batch_id}"
         _check_has_results(batch_id, self._fetch_batch(batch_id, task))
         with self._translated_errors(task), closing(self._open_results(batch_id)) as response:
             yield from self._rows(response.iter_bytes(), read_row)
 
     def ask_directly(self, request: SubmittedRequest) -> ReplyRow:
-        """Send one request outside any batch, once, and wait for its reply.
-
-        Raises:
-            JudgeError: If no reply came; if the failure is ambiguous, a reply may have been paid
-                for.
-        """
+        """Send one request outside any batch, once, and wait for its reply."""
         task, sent = "ask one request", message_body(request.params)
         # Not through `messages.create`, which refuses parameters that a batch takes.
         body = canonical_json(sent).encode()
@@ -209,11 +187,7 @@ class AnthropicBatches(ServiceAnswers):
         return self._without_key(read_message(request.custom_id, message))
 
     def count_tokens(self, params: MessageParams) -> int:
-        """Return the input tokens of a request, by the service's free counting route.
-
-        Raises:
-            JudgeError: If the service does not say.
-        """
+        """Return the input tokens of a request, by the service's free counting route."""
         task = "count the tokens of a request"
         counted = {name: value for name, value in params.items() if name in _COUNTED}
         body = canonical_json(counted).encode()
@@ -225,11 +199,7 @@ class AnthropicBatches(ServiceAnswers):
         return n_tokens
 
     def check_model(self, model: str) -> str | None:
-        """Return if the service lets this key use the model, or does not say; then, a warning.
-
-        Raises:
-            JudgeError: If the key is refused, the model is retired, or the service cannot be asked.
-        """
+        """Return if the service lets this key use the model, or does not say; then, a warning."""
         task = f"look up the model {model!r}"
         with self._translated_errors(task):
             try:

@@ -108,10 +108,6 @@ class OpenAiChat(ServiceAnswers):
         A request that is refused for the name of its cap, or for fields that it can do without, is
         sent again in a simpler dialect, which is kept for the model once it is understood. What was
         left out is in the raw row, under `wire_format.NOT_SENT`.
-
-        Raises:
-            JudgeError: If no reply came; if the failure is ambiguous, a reply may have been paid
-                for.
         """
         task, model = "ask one request", request.params["model"]
         dialect = self._dialect(model)
@@ -143,9 +139,6 @@ class OpenAiChat(ServiceAnswers):
 
         If a server cannot look up a model, its list of models is read, which proves little: some
         servers have none, and some load models that are not in it.
-
-        Raises:
-            JudgeError: If the key is refused, or the server cannot be reached.
         """
         with self._translated_errors(f"look up the model {model!r}"):
             status, _ = self._get(f"/models/{quote(model, safe='/')}")
@@ -158,11 +151,7 @@ class OpenAiChat(ServiceAnswers):
         return self._tidy(self._unlisted(model, status) + listed)
 
     def list_models(self) -> list[str]:
-        """Return the names of the server's models, asked for once; empty if it does not say.
-
-        Raises:
-            JudgeError: If the key is refused, or the server cannot be reached.
-        """
+        """Return the names of the server's models, asked for once; empty if it does not say."""
         if self._models is None:
             with self._translated_errors("list the models"):
                 self._models = _read_models(self._get("/models")[1])
@@ -283,12 +272,7 @@ class OpenAiBatches(OpenAiChat):
         self._first_dialect = replace(self._first_dialect, cap=NEW_CAP)
 
     def create_batch(self, requests: Iterable[SubmittedRequest]) -> BatchStatus:
-        """Upload the requests and submit them as a batch, once.
-
-        Raises:
-            JudgeError: If the service did not confirm the batch; if the failure is ambiguous, it
-                may have accepted the batch anyway.
-        """
+        """Upload the requests and submit them as a batch, once."""
         with _written_lines(requests, self._dialect) as file:
             task = f"create a batch of {file.n_requests} requests"
             body: JsonObject = {
@@ -301,11 +285,7 @@ class OpenAiBatches(OpenAiChat):
         return self._read_batch(created, task, may_cost=True)
 
     def list_batches(self) -> Iterator[BatchStatus]:
-        """Yield the batches this key can see, the newest first, page by page.
-
-        Raises:
-            JudgeError: If the service did not say.
-        """
+        """Yield the batches this key can see, the newest first, page by page."""
         task = "list the batches"
 
         def fetch(after: str) -> JsonObject:
@@ -318,11 +298,7 @@ class OpenAiBatches(OpenAiChat):
                 yield listing
 
     def get_batch(self, batch_id: str) -> BatchStatus:
-        """Look up a batch's progress.
-
-        Raises:
-            JudgeError: If the service did not say.
-        """
+        """Look up a batch's progress."""
         task = f"look at batch {batch_id}"
         return self._read_batch(self._fetch_batch(batch_id, task), task)
 

@@ -59,11 +59,7 @@ class LabelDesk:
     def of(
         cls, plan: TournamentPlan, sample: LabelSample, pairs: Iterable[PairToJudge]
     ) -> "LabelDesk":
-        """Match a sample with the current texts.
-
-        Raises:
-            InputError: If a rubric cannot be used.
-        """
+        """Match a sample with the current texts."""
         drawn = {each.pair_id for each in sample.pairs}
         texts = {}
         for pair in pairs:

@@ -91,9 +91,6 @@ def draw_label_sample(
         strata: The stratum of each pair, by prompt and entrants; None draws from all alike.
         before: The latest draw of the same scope. All of its pairs that still exist are kept,
             whatever the size.
-
-    Raises:
-        InputError: If the earlier draw had another seed or other strata.
     """
     different, same = split_identical(pairs)
     by_stratum: dict[str, list[tuple[str, PairToJudge]]] = {}
