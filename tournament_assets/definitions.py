@@ -10,7 +10,7 @@ Environment variables:
     TOURNAMENT_LEDGER_URL   the ledger's database; ledger/ledger.sqlite in the project
     TOURNAMENT_DEVICE       the torch device of generation; CUDA if there is one, unless given
     TOURNAMENT_SLACK_TOKEN, TOURNAMENT_SLACK_CHANNEL
-                            where failed runs are told of
+                            where failed runs are reported
     TOURNAMENT_EMAIL_FROM, TOURNAMENT_EMAIL_TO, TOURNAMENT_EMAIL_PASSWORD, TOURNAMENT_SMTP_HOST
                             likewise by e-mail, to one address or several, separated by commas;
                             TOURNAMENT_SMTP_PORT, 465 unless given, and TOURNAMENT_SMTP_USER, the

@@ -79,7 +79,7 @@ def run_tournament(
         options: What to run.
         environment: The environment variables.
         on_start: Called before each stage and partition begins.
-        on_done: Called when it has succeeded.
+        on_done: Called when one has succeeded.
         on_fresh: Called for each stage and partition that is skipped.
     """
     began_at = datetime.now(UTC).replace(microsecond=0)

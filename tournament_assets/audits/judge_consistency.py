@@ -254,7 +254,7 @@ def measure_transitivity(
     """Count cycles of three, and how often independent outcomes give at least as many.
 
     Args:
-        matches: Who beat whom on which prompt; two entrants meet at most once a prompt. Ties are
+        matches: Who beat whom on which prompt; two entrants meet at most once per prompt. Ties are
             left out.
         n_simulations: Number of simulations; reduced, but not below 99, where that would take long.
         seed: Seeds the draws.

@@ -304,7 +304,7 @@ MISSING_REPLIES = {
 
 @dataclass(frozen=True, slots=True)
 class Outage:
-    """Missing data that a reader must know of first.
+    """Missing data that a reader must know about first.
 
     Attributes:
         kind: `answers`, an entrant that answered nothing, or less than others did; `judge`, a

@@ -1,4 +1,4 @@
-"""Files with one battle a row and one value a column, read column by column.
+"""Files with one battle per row and one value per column, read column by column.
 
 If any part of a file is doubtful, the whole file is read row by row instead, which reports every
 problem with its place. A pandas frame is read alike.
@@ -63,7 +63,7 @@ class Columns:
 
     @property
     def wanted(self) -> list[str]:
-        """Every name that is looked for."""
+        """Every name that a column may have."""
         return [name for names in self.names.values() for name in names]
 
 
@@ -93,7 +93,7 @@ def read_frame(frame: pd.DataFrame, columns: Columns) -> tuple[pa.Table, dict[st
     """Read the battles of a pandas frame.
 
     Args:
-        frame: A battle a row; columns that are not looked for are passed over.
+        frame: One battle per row; other columns are ignored.
         columns: Where the values are.
 
     Returns:
@@ -350,7 +350,7 @@ def write_parquet(
 def write_lines(
     file: IO[bytes], table: pa.Table, *, names: Mapping[str, str], settings: RatingSettings | None
 ) -> None:
-    """Write one battle a line, with the settings as one more key of the first line.
+    """Write one battle per line, with the settings as one more key of the first line.
 
     Whoever ignores unknown keys reads such a file as any other. Without a battle there is no line
     to keep the settings in.

@@ -99,7 +99,7 @@ def battles_of(table: pa.Table) -> Iterator[Battle]:
 
 
 def different_names(table: pa.Table, name: str) -> list[str]:
-    """Return the names that occur in a column, by their first battle; absent ones are passed over.
+    """Return the names that occur in a column, by their first battle; absent ones are skipped.
 
     A dictionary may hold names that no battle has, after a table was filtered.
     """

@@ -2,9 +2,9 @@
 
 New ones are written whole or not at all.
 
-A format of one row, or a few, a battle is a declaration: which columns tell its files, and how a
-row becomes battles. Here are what all do alike: the kinds of files, who decided, what names the
-prompt, everything that is wrong at once, and what the format has no place for.
+A format with one row, or a few, per battle is a declaration: which columns identify its files, and
+how a row becomes battles. Here is what all formats share: the kinds of files, who decided, what
+names the prompt, everything that is wrong at once, and what the format has no place for.
 """
 
 import csv
@@ -130,7 +130,7 @@ class RowFormat:
         written: The fields of a battle that are the columns of a new file; none is written if
             there are none.
         one_of: Columns of which the first row has at least one.
-        more: Columns that are read, too, where they are there.
+        more: Further columns that are read where a file has them.
         is_folder: Whether its files come as a folder, too.
     """
 
@@ -221,7 +221,7 @@ def read_battle_rows(
     """Read every row, and refuse them all if one is wrong.
 
     Args:
-        rows: Where each row stands, and a line of JSON, or what was read from one.
+        rows: The place of each row, with its line of JSON or what was read from one.
         parse: Reads one row.
 
     Returns:

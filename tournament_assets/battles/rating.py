@@ -215,7 +215,7 @@ _MOST_PLAYED = 20_000_000
 
 
 def _as_often_as_they_weigh(matches: Matches) -> Matches:
-    """Repeat matches by their weights, for Elo, which knows none: as a run does with its own.
+    """Repeat matches by their weights for Elo, which has no weights, as a run does with its own.
 
     Weights below 1 or of many millions cannot be played: then each match is itself, once.
     """

@@ -144,7 +144,7 @@ def check_evaluation(key: dg.AssetKey, check: Check) -> dg.AssetCheckEvaluation:
 
 @dataclass(frozen=True)
 class _Step:
-    """What the steps have in common that make an asset, in the graph or on request.
+    """What the steps that make an asset have in common, in the graph or on request.
 
     Attributes:
         refuse_run: Raises where a run must not begin a step.
@@ -158,7 +158,7 @@ class _Step:
 
     @property
     def upstream(self) -> Mapping[str, str]:
-        """The keys of what is loaded of the project around, by the argument's name."""
+        """The keys of what is loaded from the surrounding project, by the argument's name."""
         keys = self.row.upstream_keys(self.plan)
         return {f"upstream_{number}": key for number, key in enumerate(keys)}
 

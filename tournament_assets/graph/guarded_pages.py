@@ -1,8 +1,8 @@
-"""Dagster's webserver, behind what keeps other sites' pages out.
+"""Dagster's webserver, guarded against requests from other sites' pages.
 
-`dagster-webserver` executes what any request asks for, by GET as well, whatever page sent it. Its
-command line opens the instance and the definitions, and then calls one function to serve them,
-which stands here. Should a later version call another, it listens nowhere.
+`dagster-webserver` executes any request, by GET as well, whatever page sent it. Its command line
+opens the instance and the definitions, and then calls one function to serve them, which is here.
+Should a later version call another, it listens nowhere.
 
     python -m tournament_assets.graph.guarded_pages HOST PORT WORKSPACE
 """

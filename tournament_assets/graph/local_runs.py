@@ -1,4 +1,4 @@
-"""Runs that this process executes itself: what they need of it, and what others left behind.
+"""Runs that this process executes itself: what they need from it, and what others left behind.
 
 Runs of processes that died are ended, and no interrupt goes unnoticed.
 """
@@ -30,8 +30,8 @@ _POOLS = ("NullPool", "QueuePool", "SingletonThreadPool", "StaticPool")
 def open_instance(home: Path) -> Iterator[dg.DagsterInstance]:
     """Open the instance of a home, one process at a time, and close it again.
 
-    Dagster does not expect that two make the tables of a fresh home at once. It connects to SQLite
-    by a new engine each time, which would compile every statement anew, a tenth of a run's
+    Dagster does not expect two processes to create a fresh home's tables at once. It connects to
+    SQLite by a new engine each time, which would compile every statement again, a tenth of a run's
     processor time; while the instance is open, all engines share what one has compiled.
     """
     statements = _Compiled()
@@ -65,9 +65,9 @@ def _by_kind_of_dialect(key: Any) -> Any:
 
 
 def close_runs_of_dead_processes(instance: dg.DagsterInstance) -> None:
-    """End the runs whose process was killed: they would hold their place in a pool for ever.
+    """End the runs whose process was killed: they would hold their place in a pool forever.
 
-    Dagster's daemon does this for runs that it has launched itself; nobody does it for runs of
+    Dagster's daemon does this for runs that it has launched itself; nothing does it for runs of
     the command line.
     """
     unfinished = dg.RunsFilter(statuses=[dg.DagsterRunStatus.STARTING, dg.DagsterRunStatus.STARTED])

@@ -98,7 +98,7 @@ def as_stored(made: Made[Any], row: AssetRow) -> Made[Any]:
 
 
 class Shown(Generic[ShownT]):
-    """The first rows of a table that passes by, for the UI.
+    """The first rows of a table that is streamed, for the UI.
 
     Args:
         rows: The table's rows.

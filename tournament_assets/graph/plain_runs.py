@@ -115,7 +115,7 @@ def run_unrecorded(
         options: What to run; everything runs.
         folder: Where tables are kept, in the layout in which Dagster keeps them; nowhere unless
             given. The run directory is written in any case.
-        on_done: Told of every step and partition when it has succeeded.
+        on_done: Called when a partition of a step has succeeded.
     """
     plan = plan_of(load_config(options.config_path), environment)
     refuse_bad_input(
@@ -161,7 +161,7 @@ def run_plainly(
             would have needed is not made either.
         folder: Where tables are kept, in the layout in which Dagster keeps them; nowhere unless
             given.
-        on_done: Told of every step and partition when it has succeeded.
+        on_done: Called when a partition of a step has succeeded.
     """
     refuse_upstream_assets(plan)
     with (

@@ -51,7 +51,7 @@ UP_TO_DATE = "up_to_date"
 
 @dataclass(frozen=True)
 class RecipeBook:
-    """The recipes of one tournament at one moment, which is until it is told to forget.
+    """The recipes of one tournament, as they are until `forget` is called.
 
     Attributes:
         plan: The tournament.
@@ -68,7 +68,7 @@ class RecipeBook:
     _newest: dict[Place, dg.EventLogRecord | None] = field(default_factory=dict)
 
     def forget(self) -> None:
-        """Read again what is stored: something has run."""
+        """Read again what is stored, after something has run."""
         self._versions.clear()
         self._newest.clear()
 
@@ -84,7 +84,7 @@ class RecipeBook:
 
     @cached_property
     def edited(self) -> str:
-        """What changes with everything that people edit, 12 hex characters."""
+        """A hash of everything that people edit, 12 hex characters."""
         versions = [[each.asset, each.partition, each.version] for each in self.inputs]
         return short(fingerprint([versions, settings_versions(self.plan)]))
 
@@ -179,7 +179,7 @@ class RecipeBook:
 
 
 def _foreign_version(key: dg.AssetKey, instance: dg.DagsterInstance) -> str | None:
-    """Return the version of an asset of the project around; the event itself if it names none."""
+    """Return the version of the surrounding project's asset; the event itself if it names none."""
     for fetch in (instance.fetch_materializations, instance.fetch_observations):
         for record in fetch(key, limit=1).records:
             event = record.asset_materialization or record.asset_observation

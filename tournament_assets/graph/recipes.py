@@ -25,7 +25,7 @@ class Place:
     """A partition of an asset.
 
     Attributes:
-        asset: The asset's name; the whole key of one of the project around.
+        asset: The asset's name; the whole key of one from the surrounding project.
         partition: As Dagster writes it, such as `factuality|pilot`; empty where it has none.
     """
 

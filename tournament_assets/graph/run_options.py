@@ -1,6 +1,6 @@
 """The options of a run, independent of Dagster.
 
-Every asset is told by name those of a run's options that its function has (`AssetRow.told`).
+Every asset gets those of a run's options that its function has, by name (`AssetRow.told`).
 """
 
 from collections.abc import Mapping

@@ -67,7 +67,7 @@ def summarise_run(
         mode: The mode that ran.
         table: Reads a table by its name and partition, such as `factuality|pilot`.
         directory: The newest run directory.
-        metadata: By asset what its materialisations say, of those that ran.
+        metadata: What the materialisations say, by asset, for those that ran.
         warnings: What the asset checks found, a sentence each.
     """
     if directory is None:

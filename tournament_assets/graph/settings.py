@@ -117,7 +117,7 @@ def noticing_settings(plan: TournamentPlan) -> Any:
 
 
 def reporting_settings(plan: TournamentPlan) -> Any:
-    """Return what decides what the page says of the tables: checks, title, keys of sections."""
+    """Return what decides what the page says about the tables: checks, title, keys of sections."""
     said = {**plan.config.checks.changed(), **plan.config.report.changed()}
     for row in SECTIONS:
         said |= row.settings(plan.config)

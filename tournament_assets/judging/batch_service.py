@@ -193,7 +193,7 @@ class AsksDirectly(Protocol):
         ...
 
     def check_model(self, model: str) -> str | None:
-        """Return if the service lets this key use the model, or does not say; then, a warning.
+        """Return None if this key may use the model; a warning if the service does not say.
 
         Raises:
             JudgeError: If the model or the key is refused, or the service cannot be asked.
@@ -217,7 +217,7 @@ class TakesBatches(AsksDirectly, Protocol):
         """Yield the batches this key can see, the newest first.
 
         Raises:
-            JudgeError: If the service did not say.
+            JudgeError: If the service does not say.
         """
         ...
 
@@ -225,7 +225,7 @@ class TakesBatches(AsksDirectly, Protocol):
         """Look up a batch's progress.
 
         Raises:
-            JudgeError: If the service did not say.
+            JudgeError: If the service does not say.
         """
         ...
 

@@ -98,7 +98,7 @@ def refuse_upstream_assets(plan: TournamentPlan) -> None:
 
 
 def select_prompts(config: TournamentConfig, mode: Mode, bank: Sequence[Prompt]) -> list[Prompt]:
-    """Return the prompts of a mode, in bank order, repeated once per answer wanted."""
+    """Return the prompts of a mode, in bank order, one row per sample of a prompt."""
     drawn, n_samples = config.mode(mode), config.generation.n_samples
     if drawn.strata is None and drawn.share is None:
         return draw_samples(bank, n_samples)

@@ -88,7 +88,7 @@ def _same(judge: Judge, entrant: AnyEntrant, plan: TournamentPlan) -> str:
 
 
 def _address(url: str) -> tuple[str | None, int | None, str]:
-    """Return what of a base URL tells servers apart."""
+    """Return the part of a base URL that tells servers apart."""
     parts = urlsplit(url)
     host = "127.0.0.1" if parts.hostname == "localhost" else parts.hostname
     port = parts.port or {"http": 80, "https": 443}.get(parts.scheme)

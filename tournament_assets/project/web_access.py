@@ -1,7 +1,7 @@
 """Who may use a server of pages: browsers show every web page's requests to this machine, too.
 
 A page of another site can send requests to 127.0.0.1, and under a name of its own that leads there
-it can read the answers. What stands here goes around any ASGI application.
+it can read the answers. `GuardedApp` wraps any ASGI application.
 """
 
 import hmac
@@ -171,7 +171,7 @@ class GuardedApp:
         )
 
     async def _hand_out_cookie(self, request: "_Request", send: _Send) -> None:
-        """Lead to the same address without the token, so that it stands in no history."""
+        """Lead to the same address without the token, so that no history holds it."""
         query = urlencode([each for each in request.query if each[0] != "token"])
         place = request.path_as_sent + (f"?{query}" if query else "")
         cookie = f"{self._cookie}; Path=/; HttpOnly; SameSite=Strict"
@@ -186,7 +186,7 @@ class GuardedApp:
 
 
 def _is_same(text: str, secret: str | None) -> bool:
-    """Compare in a time that says nothing of where two texts differ."""
+    """Compare in a time that reveals nothing about where two texts differ."""
     return secret is not None and hmac.compare_digest(text.encode(), secret.encode())
 
 
@@ -197,7 +197,7 @@ async def _answer(send: _Send, status: int, body: bytes, *headers: tuple[bytes, 
 
 
 class _Request:
-    """What of a request decides whether it is let in.
+    """The parts of a request that decide whether it is let in.
 
     Attributes:
         method: Its method; a WebSocket begins with a GET.

@@ -89,7 +89,7 @@ class LoopbackJudge:
         return count_input_tokens(params)
 
     def check_model(self, model: str) -> str | None:  # noqa: ARG002
-        """Return nothing: any model is known."""
+        """Return None: every model is known."""
         return None
 
     def _batch(self, batch_id: str) -> StoredBatch:

@@ -32,7 +32,7 @@ def judge_problems(config: Judge, environment: Mapping[str, str]) -> list[str]:
 def unknown_model_problem(
     service: AsksDirectly, model: str, *, what: str, priced: Collection[str], is_free: bool
 ) -> str | None:
-    """Explain that nobody knows a model, or return None.
+    """Explain that the service does not know a model, or return None.
 
     A free server may answer to any name: only a near miss of a listed name is a mistake.
 

@@ -340,7 +340,7 @@ def clean_key(key: str, *, name: str) -> str:
 
 
 def quote_service(text: str, *, key: str | None, length: int) -> str:
-    """Return a service's words without the key, removed before cutting lest half of it stay."""
+    """Return a service's words, cut, without the key: it is removed first, so no part stays."""
     return " ".join(hide_key(text, key).split())[:length]
 
 

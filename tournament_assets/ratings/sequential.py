@@ -263,7 +263,7 @@ def decide(shares: Sequence[Shares], rule: StoppingRule) -> tuple[PairDecision, 
     decision may lead to another, because it lowers the threshold.
 
     Args:
-        shares: One array a pair, as for `evidence`, up to the end of the last complete round;
+        shares: One array per pair, as for `evidence`, up to the end of the last complete round;
             shares after the round in which a pair was decided are ignored.
         rule: When a pair is decided.
 

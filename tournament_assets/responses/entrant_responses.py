@@ -61,7 +61,7 @@ class Wanted:
         resources: What answering may need.
         may_pay_again: Whether paid results that a service no longer keeps may be bought again.
         since: When the run began, for a budget that is for one run.
-        upstream: What assets of the project around hold, by key.
+        upstream: What assets of the surrounding project hold, by key.
         sleep: Waits for a service.
     """
 

@@ -328,7 +328,7 @@ def find_place(
         generator: What is asked for.
         files: What the model is loaded from.
         dtype: The weights' precision by name, or `auto`.
-        log: Told if every card is taken.
+        log: Called with a message if every card is taken.
         look: Returns the cards of the machine.
         folder: Where the locks are; the one of this user by default.
     """

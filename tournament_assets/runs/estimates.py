@@ -130,7 +130,7 @@ def estimate_pairs(
 def requests_of_share(
     plan: TournamentPlan, pairs: Sequence[PairToJudge], rubric: Rubric, judge: Judge
 ) -> JudgeRequests:
-    """Build the requests about those of some pairs that a judge is asked about."""
+    """Build the requests to a judge about its share of some pairs."""
     drawn = draw_share(pairs, judge_model=judge.model, share=judge.share)
     return requests_for_pairs(plan, drawn, rubric, judge=judge)
 

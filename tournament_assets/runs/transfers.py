@@ -333,7 +333,7 @@ class ImportReport:
 def export_judgments(
     plan: TournamentPlan, mode: Mode, folder: Path, *, ledger: "Ledger"
 ) -> dict[Path, int]:
-    """Write every reply to a mode's requests, one file a dimension; return their records.
+    """Write every reply to a mode's requests, one file per dimension; return their records.
 
     Files are left behind only where one of them could not be written.
     """

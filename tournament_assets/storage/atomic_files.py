@@ -30,12 +30,12 @@ class WaitingContent:
         self.file.close()
 
     def read(self) -> bytes:
-        """Return all of them."""
+        """Return all the bytes."""
         self.file.seek(0)
         return self.file.read()
 
     def copy_to(self, file: IO[bytes]) -> None:
-        """Write all of them to a file, a part at a time."""
+        """Write all the bytes to a file, a part at a time."""
         self.file.seek(0)
         shutil.copyfileobj(self.file, file, _COPIED_BYTES)
 

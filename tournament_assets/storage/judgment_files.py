@@ -1,4 +1,4 @@
-"""Files of judge replies, one JSON object a line: `judgments_<dimension>.jsonl`.
+"""Files of judge replies, one JSON object per line: `judgments_<dimension>.jsonl`.
 
 A record is one presentation of one pair and what came back for it. One request can serve several
 pairs with the same texts, so its reply may occur several times, unchanged, each time with another

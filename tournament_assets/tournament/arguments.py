@@ -1,4 +1,4 @@
-"""What a person gives to a function is refused in words where its type is another."""
+"""Refuses, in words, arguments whose type is not the one that a function declares."""
 
 import inspect
 import os
@@ -16,7 +16,7 @@ Result = TypeVar("Result")
 
 
 def checked(function: Callable[Parameters, Result]) -> Callable[Parameters, Result]:
-    """Refuse arguments of another type than is declared, before anything is done with them."""
+    """Refuse arguments that do not have their declared types, before anything uses them."""
 
     @wraps(function)
     def refusing(*args: Parameters.args, **kwargs: Parameters.kwargs) -> Result:

@@ -170,7 +170,7 @@ def _adapter(record: type) -> TypeAdapter[Any]:
 
 
 def _read(record: type, values: Mapping[str, Any], what: str = "") -> Any:
-    """Return values as an object of a class."""
+    """Build an object of a class from its fields' values."""
     try:
         return _adapter(record).validate_python(values)
     except ValidationError as error:

@@ -1,7 +1,7 @@
 """The one configuration of a tournament: every number that changes a result, validated once.
 
 Among them: the modes and when they run again, where checks turn red, and families of models. Extras
-add keys of their own. How YAML is read and a problem's line is told stands in `yaml_files.py`.
+add keys of their own. `yaml_files.py` reads YAML and finds a problem's line.
 """
 
 import difflib
@@ -378,7 +378,7 @@ class TournamentConfig(_KeysOfExtras):
         return tuple(self.modes)
 
     def mode(self, name: Mode) -> ModeConfig:
-        """Return a mode."""
+        """Return a mode's settings."""
         if name not in self.modes:
             raise InputError(
                 f"the mode is {name!r}; expected one of {', '.join(self.mode_names)}; "

@@ -42,7 +42,7 @@ _OWN_FIELDS = frozenset(
 def refuse_own_fields(
     fields: Mapping[str, JsonValue] | None, *others: str
 ) -> dict[str, JsonValue] | None:
-    """Return further fields of a request as they are.
+    """Return further fields of a request, unless the program sets them itself.
 
     Args:
         fields: What a config adds to every request.

@@ -203,7 +203,7 @@ class Problems:
 
 
 def make_each(make: Callable[[Item], Made], items: Iterable[Item]) -> list[Made]:
-    """Return what is made of each item.
+    """Make something from each item.
 
     Raises:
         InputError: With every problem of every item.

@@ -143,7 +143,7 @@ def join_names(names: Sequence[str]) -> str:
 
 
 def name_some(names: Sequence[str], instead: str = "") -> str:
-    """Return up to four names; of more, what is said instead, or the first and a number."""
+    """Return up to four names; for more, `instead`, or the first name and a number."""
     if len(names) <= _MOST_NAMES:
         return join_names(names)
     return instead or f"{names[0]} and {len(names) - 1} others"

@@ -1,6 +1,6 @@
-"""Files with one JSON object a line: read with the place of every problem, and written.
+"""Files with one JSON object per line: read with the place of every problem, and written.
 
-A file may begin with a byte order mark. Lines without anything in them are passed over.
+A file may begin with a byte order mark. Blank lines are skipped.
 """
 
 import json
@@ -26,7 +26,7 @@ Parsed = TypeVar("Parsed")
 def numbered_lines(
     path: Path | UPath, *, expected: str = "UTF-8 text with one JSON object a line"
 ) -> Iterator[tuple[str, bytes]]:
-    """Go through the lines that hold something, each with where it stands (`file:line`).
+    """Yield the lines that are not blank, each with its place (`file:line`).
 
     Args:
         expected: What the file should be, for messages.
@@ -58,10 +58,10 @@ def parse_object(line: str | bytes, where: str, *, strict: bool = True) -> JsonO
 
     Args:
         where: `file:line`, for messages.
-        strict: Refuse a key that stands in an object twice, and NaN and infinities.
+        strict: Refuse a key that occurs twice in an object, and NaN and infinities.
 
     Raises:
-        InputError: If it is none.
+        InputError: If it is not one.
     """
     try:
         text = line if isinstance(line, str) else line.decode()
@@ -89,9 +89,9 @@ def parse_rows(
     After the first problem nothing more is yielded, although all rows are read.
 
     Args:
-        rows: Where each row stands, and a line of JSON or what was read from one.
-        parse: Reads one row, given where it stands; raises `InputError` with what is wrong with
-            it, whether or not that says where.
+        rows: The place of each row, with its line of JSON or what was read from one.
+        parse: Reads one row, given its place; raises `InputError` with what is wrong with it,
+            whether or not that says where.
     """
     problems = Problems(of_file=True)
     for where, row in rows:
@@ -112,7 +112,7 @@ def parse_rows(
 
 
 def read_json_lines(path: Path | UPath) -> list[tuple[str, JsonObject]]:
-    """Read a whole file: where each row stands (`file:line`), and the row.
+    """Read a whole file: the place of each row (`file:line`), and the row.
 
     Of a key that appears twice in an object, the last one counts.
     """
@@ -129,7 +129,7 @@ def read_json_lines(path: Path | UPath) -> list[tuple[str, JsonObject]]:
 
 
 def write_json_lines(file: IO[bytes], rows: Iterable[JsonObject]) -> None:
-    """Write one JSON object a line; half a character is written as its escape."""
+    """Write one JSON object per line; half a character is written as its escape."""
     for row in rows:
         text = json.dumps(row, ensure_ascii=False, allow_nan=False)
         file.write(text.encode(errors="backslashreplace") + b"\n")

@@ -188,7 +188,7 @@ class ServiceName:
 
     @staticmethod
     def check(name: str) -> str:
-        """Return the name of a service as it is."""
+        """Return the name, or refuse one that no service has."""
         if name not in SERVICES:
             known = " or ".join(map(repr, SERVICES))
             raise PydanticKnownError("literal_error", {"expected": known})
@@ -207,7 +207,7 @@ def owner_of(model: str) -> JudgeService | None:
 
 
 def service_for(model: str) -> JudgeService | None:
-    """Return the service that a model is asked at where none is named; None if it is not plain."""
+    """Return the service to ask for a model if none is named; None if the name does not show it."""
     usual = (each for each in SERVICES.values() if model.startswith(each.usual_models))
     return owner_of(model) or next(usual, None)
 

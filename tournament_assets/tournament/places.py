@@ -80,8 +80,8 @@ class ResponsesPlace(FilePlace):
         env: The environment variable that names it.
         builtin: A name inside the package's own data folder.
         source: Where a person can get it from, for messages.
-        asset: The key of an asset of the Dagster project around, such as `models/my_outputs`; its
-            value is a data frame or a list of rows.
+        asset: The key of an asset of the surrounding Dagster project, such as
+            `models/my_outputs`; its value is a data frame or a list of rows.
     """
 
     ways: ClassVar[tuple[str, ...]] = ("path", "env", "builtin", "asset")

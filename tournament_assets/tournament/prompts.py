@@ -103,7 +103,7 @@ def parse_prompt_bank(
     """Read and validate the rows of a prompt bank.
 
     Args:
-        rows: Where each row stands (`file:line`) and the row itself, in bank order.
+        rows: The place of each row (`file:line`) and the row itself, in bank order.
         gold_dimensions: The dimensions that compare with a gold answer. Where there are any, a
             prompt has a gold answer, or an expected behaviour and is left out of them.
     """
@@ -275,7 +275,7 @@ class GeneratedResponse:
 
     @property
     def jury(self) -> Mapping[str, Sequence[Any]]:
-        """What a jury of heads said of each token, by kind; empty without one."""
+        """What a jury of heads said about each token, by kind; empty without one."""
         jury: Mapping[str, Sequence[Any]] = self.diagnostics.get("jury", {})
         return jury
 
@@ -412,7 +412,7 @@ def count_heads(responses: Iterable[GeneratedResponse]) -> dict[int, int]:
 
 
 def mean_p_correct(responses: Iterable[GeneratedResponse]) -> float | None:
-    """Mean of what the uncertainty head thinks; None if it was not asked about any response."""
+    """Mean probability by the uncertainty head; None if it was not asked about any response."""
     chances = [
         response.diagnostics["p_correct"]
         for response in responses

@@ -61,7 +61,7 @@ class YamlDocument:
         return self.line_of(place)
 
     def within(self, *place: str) -> "YamlDocument":
-        """Return what stands under some keys as a document of its own, with its original lines."""
+        """Return what is under some keys as a document of its own, with its original lines."""
         values = self.values
         for key in place:
             values = values[key]
@@ -137,8 +137,8 @@ def parse_yaml(text: str, name: str) -> YamlDocument:
         name: The file that it is of, for messages.
 
     Raises:
-        InputError: If it is no YAML, with every key that appears twice, or if its aliases stand for
-            too much or for what they are part of.
+        InputError: If it is not YAML, with every key that appears twice, or if its aliases stand
+            for too much or for what they are part of.
     """
     lines: dict[KeyPath, int] = {}
     repeated: list[str] = []
@@ -175,7 +175,7 @@ class _CountingLoader(yaml.SafeLoader):
         self._sizes: dict[str, int] = {}
 
     def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
-        """Return the next node."""
+        """Return the next node; refuse an alias for too much, or for what it is part of."""
         event = self.peek_event()  # type: ignore[no-untyped-call]
         if isinstance(event, yaml.AliasEvent) and event.anchor in self.anchors:
             line = event.start_mark.line + 1  # type: ignore[union-attr]
@@ -246,7 +246,7 @@ _SYNTAX = {
     "unexpected end of stream": "a quote that is never closed; expected another at the end of the "
     "words; close it",
 }
-"""What YAML's reader says of common mistakes, and what to say instead."""
+"""What YAML's reader says about common mistakes, and what to say instead."""
 
 
 def _explain_syntax(error: Exception, text: str) -> str:
@@ -271,7 +271,7 @@ def _with_key(key: str, message: str) -> str:
 _FORMS = {
     r"^[a-z][a-z0-9_]*$": "small letters, digits and _ after a first letter (a-z), such as my_own"
 }
-"""Patterns, and what to say of them."""
+"""Patterns, and what to say about them."""
 
 
 def _expectation(detail: Any, here: Sequence[Any]) -> str:
@@ -291,7 +291,7 @@ def _expectation(detail: Any, here: Sequence[Any]) -> str:
 
 
 def _explain(detail: Any, model: type[BaseModel], what: str) -> tuple[KeyPath, str]:
-    """Return where one of pydantic's errors stands in the file, and what is wrong."""
+    """Return where in the file one of pydantic's errors is, and what is wrong."""
     shown, beside, here = _follow(model, tuple(detail["loc"]))
     name = ".".join(map(str, shown)) or what
     kind, found = detail["type"], detail.get("input")

@@ -24,7 +24,7 @@ _MOST_TIMES = 100
 
 
 class Bias(StrEnum):
-    """What a red light says of the difference between two entrants."""
+    """What a red light says about the difference between two entrants."""
 
     NONE = "none"
     """The judge tells less: both orders cancel a slot, and noise favours neither of the two."""
@@ -71,8 +71,8 @@ class Measure:
         is_exact: Whether the number is no estimate, but a count of all there is or a p-value: its
             light goes by the number.
         is_pooled: Whether all dimensions share one light.
-        leans: What a number below `neutral`, and one above it, says of the judge.
-        bias: What its red light says of the difference between two entrants; the gate reads it.
+        leans: What a number below `neutral`, and one above it, says about the judge.
+        bias: What its red light says about a difference between two entrants; the gate reads it.
     """
 
     name: str
@@ -163,7 +163,7 @@ class Measure:
         return max(spread, _ROUNDING) / max((value - end) ** 2, _ROUNDING**2)
 
     def lean_of(self, value: float | None) -> str:
-        """Return what a number says of the judge; empty where it says nothing of a direction."""
+        """Return what a number says about the judge; empty where it shows no direction."""
         if self.leans is None or self.neutral is None or value is None or value == self.neutral:
             return ""
         return self.leans[value > self.neutral]

@@ -163,7 +163,7 @@ def weights_of(jury: AnyTable) -> dict[str, float]:
 _PRIOR_PAIRS = 40
 """So many pairs must a judge have settled for its own record to count half.
 
-From four pairs, three judges weigh between 0.91 and 1.18, whatever they said of them.
+From four pairs, three judges weigh between 0.91 and 1.18, whatever they said about them.
 """
 
 

@@ -1,8 +1,8 @@
-"""Our own files and JudgeArena's: one battle a row, as Parquet or as JSON lines.
+"""Our own files and JudgeArena's: one battle per row, as Parquet or as JSON lines.
 
 JudgeArena's rows are a part of ours, but it writes a reply that it could not read as a tie
-without a preference: that is no tie here. Keys that nobody here knows are ignored, so that files of
-newer and older versions load.
+without a preference: that is no tie here. Unknown keys are ignored, so that files of newer and
+older versions load.
 """
 
 import json
@@ -35,7 +35,7 @@ _OF_OTHERS = frozenset({"judge_votes", "majority_verdict"})
 
 @dataclass(frozen=True, slots=True)
 class ArenaFormat:
-    """A format with one battle a row.
+    """A format with one battle per row.
 
     Attributes:
         name: What it is called on the command line.
@@ -107,7 +107,7 @@ class ArenaFormat:
 
 
 def _unread_ties(table: pa.Table, *, has_preferences: bool) -> NDArray[np.bool_]:
-    """Return of every battle whether only an unreadable reply of the judge makes it a tie."""
+    """Return for every battle whether only an unreadable reply of the judge makes it a tie."""
     is_judged, is_tie = _is(table, "source", "llm-judge"), _is(table, "winner", "tie")
     has_pref = table.column("pref").is_valid().to_numpy()
     # Files without any preference, old ones among them, know ties only by the winner.

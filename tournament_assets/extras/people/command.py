@@ -173,7 +173,7 @@ class _DrawOptions:
 
     @property
     def draws_anew(self) -> bool:
-        """Whether anything is said of the draw."""
+        """Whether any option changes the draw."""
         values = (self.size, self.overlap, self.seed, self.stratify)
         return any(value is not None for value in values)
 

@@ -141,7 +141,7 @@ def clean_rater(name: object) -> str:
     """Return a rater's name without outer white space.
 
     Raises:
-        InputError: If it is not a name that could be shown.
+        InputError: If it is not a name that can be shown.
     """
     cleaned = " ".join(name.split()) if isinstance(name, str) else ""
     if not (0 < len(cleaned) <= _LONGEST_NAME and cleaned.isprintable()):

@@ -484,8 +484,8 @@ def powered_rows(
 ) -> list[RatingRow]:
     """Return the rows of table "people_ratings" by labels, by the judge, and by both.
 
-    The leaderboard says whom the judge tells apart, so ratings by the judge have no places here: by
-    another method they could be others.
+    The leaderboard says whom the judge tells apart, so ratings by the judge have no places here:
+    another method could give others.
     """
     rows: list[RatingRow] = []
     for basis, fit in fits.items():

@@ -287,7 +287,7 @@ class ImportedVotes:
 
 
 def import_votes(path: Path, *, tournament_id: str, ledger: LabelRecords) -> ImportedVotes:
-    """Store the votes of a file that a page saved; those already stored are skipped."""
+    """Store all votes of a file that a page saved, or none; those already stored are skipped."""
     values, problems = _read_file(path), Problems()
     if values.get("format") != VOTES_FORMAT or values.get("version") != 1:
         problems.add(

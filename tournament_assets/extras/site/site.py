@@ -93,7 +93,7 @@ class SiteRun:
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """A rating in the picture: where it and its interval stand, in the picture's units."""
+    """A rating in the picture: where it and its interval are, in the picture's units."""
 
     x: float
     y: Estimate

@@ -26,7 +26,7 @@ _FILES = ("manifest.json", "elo_results.json", "leaderboard.csv", "report.html",
 
 
 def track_in_mlflow(run: FinishedRun, uri: str) -> str:
-    """Tell MLflow of a run and return the id of the MLflow run.
+    """Send a run to MLflow and return the id of the MLflow run.
 
     Args:
         uri: Where MLflow keeps its runs, as `MLFLOW_TRACKING_URI` names it.

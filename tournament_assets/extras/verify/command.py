@@ -103,7 +103,7 @@ def _difference(path: Path | None, digest: str | None) -> str:
         return "gone"
     if digest is None:
         return "added"
-    # Reading anything else may wait for ever, and a link may lead to what changes later.
+    # Reading anything else may wait forever, and a link may lead to what changes later.
     if not stat.S_ISREG(path.lstat().st_mode):
         return "not a regular file"
     with path.open("rb") as file:

@@ -145,7 +145,7 @@ def entrant_requests(
 
 
 def _speeds(answered: Mapping[str, CompletedResponses]) -> JsonObject:
-    """Return how long each entrant took that was asked now, and its tokens per second if known."""
+    """Return how long each entrant that was asked now took, and its tokens per second if known."""
     return {
         f"{figure}_{name}": answers.figures[figure]
         for name, answers in answered.items()

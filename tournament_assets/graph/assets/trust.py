@@ -153,7 +153,7 @@ def _lights(rows: Sequence[MeasureRow]) -> Metadata:
 
 
 def check_light(measure: str, rows: Sequence[MeasureRow], *, where: str) -> Check:
-    """Return a measure's light as a check: a red one fails it, and one with a remedy."""
+    """Return a measure's light as a check, which fails if it is red or has a remedy."""
     own = [row for row in rows if row.measure == measure]
     bad = [
         row

@@ -140,7 +140,7 @@ class _Counted:
     """Counts the presentations among rows of the table `judge_replies` as they pass.
 
     Attributes:
-        presentations: How many there are; several replies to one follow one another.
+        presentations: How many there are; several replies to one are adjacent.
         identical: How many were not asked about, because both responses are the same text.
         unread: How many wait for a reply that was paid for and could not be read.
     """
@@ -166,7 +166,7 @@ class _Counts:
     """Counts words of settled pairs, such as their outcomes, as the pairs pass.
 
     Attributes:
-        counts: How often each word came.
+        counts: How often each word occurred.
     """
 
     def __init__(

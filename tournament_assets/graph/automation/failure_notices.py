@@ -134,7 +134,7 @@ _CHECK_FAILED = "DagsterAssetCheckFailedError"
 
 
 def raise_failure(result: dg.ExecuteInProcessResult, stage: Stage, label: str) -> NoReturn:
-    """Explain why a run has failed.
+    """Raise a `WorkError` that says why a run failed; `InterruptedWorkError` if it was stopped.
 
     Args:
         stage: The stage that it was.

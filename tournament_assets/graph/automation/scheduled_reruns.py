@@ -77,7 +77,7 @@ def _schedules_of(config: TournamentConfig) -> dict[Mode, RerunSchedule]:
 
 
 def build_schedules(plan: TournamentPlan, run_job: dg.JobDefinition) -> list[dg.ScheduleDefinition]:
-    """Build the schedules of one tournament: one for each mode that its config gives one.
+    """Build the schedules of one tournament: one for each mode that has one in its config.
 
     Args:
         run_job: The job that begins a rerun of everything; a sensor continues it.
@@ -178,7 +178,7 @@ SENSOR = "tournaments"
 
 
 class _Sensor(dg.SensorDefinition):
-    """A sensor whose copies, which Dagster makes with a parameter that it calls beta, are quiet."""
+    """A sensor that Dagster can copy without warning of a parameter that it calls beta."""
 
     def with_attributes(self, **changes: Any) -> dg.SensorDefinition:
         """Return a copy."""

@@ -67,7 +67,7 @@ class Spending:
         n_cache_writes: Those that wrote it there.
         usd: Their cost at the prices when they were bought, which may be 0; None if no price was
             known then.
-        effort: How hard the model was let think; None where that was not said.
+        effort: The model's thinking effort; None if no request named one.
     """
 
     judge_model: str
@@ -213,7 +213,7 @@ def judge_prices(config: TournamentConfig, *models: str) -> PriceList:
 
 
 def newest_prices_hash() -> str:
-    """Return the SHA-256 of the price list with the latest date, which counts as well."""
+    """Return the SHA-256 of the price list with the latest date, and of that date."""
     newest = _newest_file()
     return fingerprint([newest.name, newest.read_text(encoding="utf-8")])
 
@@ -441,7 +441,7 @@ class Budget:
         return count
 
     def check(self, planned_usd: float | None, *, what: str, model: str = "MODEL") -> None:
-        """Return if a plan can be paid.
+        """Refuse a plan that cannot be paid.
 
         Raises:
             BudgetError: If it would exceed the limit, or may for lack of a price.

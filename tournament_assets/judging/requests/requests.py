@@ -252,7 +252,7 @@ def by_pair(pairs: Iterable[PairToJudge], asked: Sequence[JudgeRequests]) -> Ite
 
 
 def effort_of(params: Mapping[str, Any]) -> str | None:
-    """Return how hard a request lets the model think, in a word; None where it does not say."""
+    """Return the thinking effort that a request names, in a word; None if it names none."""
     effort = params.get("output_config", {}).get("effort")
     budget = params.get("thinking", {}).get("budget_tokens")
     return " ".join(str(each) for each in (effort, budget) if each is not None) or None
@@ -394,7 +394,7 @@ class Selection(Sequence[ModelRequest]):
         return with_larger_cap(request) if position in self._cut_off else request
 
     def spread(self, most: int) -> "Selection":
-        """Return some of them, evenly spread; also the first few of those are far apart."""
+        """Return some of them, evenly spread; even the first few are far apart."""
         size = min(most, len(self))
         order = sorted(range(size), key=lambda number: number * _GOLDEN_RATIO % 1)
         positions = [self._positions[number * len(self) // size] for number in order]

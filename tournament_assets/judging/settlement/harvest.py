@@ -293,10 +293,10 @@ def collect_batches(session: JudgingSession, batches: Sequence[SubmittedBatch]) 
     A batch that has ended but cannot be read by the deadline is left as it is.
 
     Raises:
-        JudgeError: If somebody cancelled one at the service; the others were waited for.
+        JudgeError: If one cannot be looked at or read. If somebody cancelled one at the service,
+            the others were waited for.
         JudgeWaitingError: If one has not ended by the deadline; it stays open, and a later run
             takes it up.
-        JudgeError: If one cannot be looked at or read.
     """
     late: list[SubmittedBatch] = []
     deadline = session.terms.waiting.deadline_seconds

@@ -91,7 +91,7 @@ class BatchIntent:
         rates: The prices at which their replies are billed, now and later; None where no price is
             known.
         at_once: How many of them are under way at a time, if they are sent one by one.
-        effort: How hard the model is let think; see `requests.effort_of`.
+        effort: The model's thinking effort; see `requests.effort_of`.
     """
 
     nonce: str

@@ -182,7 +182,7 @@ def find_forgotten(
         states = ledger.batch_states(nonces={nonce for nonce, _ in named})
         # One that is being sent or waited for is looked for by its own run.
         forgotten = [each for each in named if states.get(each[0], "") in _FORGOTTEN]
-        # What was written off was decided about; that it exists after all is only told.
+        # What was written off stays so; that it exists after all is only reported.
         if any(key in unanswered and states.get(nonce) != _OFF for nonce, key in forgotten):
             paid.append(listing.batch_id)
         elif forgotten:
@@ -552,7 +552,6 @@ def rejudge_requests(session: JudgingSession, requests: Sequence[JudgeRequest]) 
         JudgeWaitingError: If somebody else is at work on the scope until the deadline.
         JudgeError: If the service refuses; what was received is in the ledger.
         BudgetError: If asking would cost more than may be spent; nothing was sent then.
-        ValueError: If the replies are no verdicts.
     """
     if session.terms.reply_format is None:
         raise ValueError("these replies are not verdicts; expected a format to read them in")

@@ -130,8 +130,8 @@ def find_work_left(
     """Look up in the ledger what a settlement would do; nothing is sent.
 
     Args:
-        max_tokens: The cap of a reply: one that was cut off by a lower one says nothing of the
-            judge, and is always asked for again.
+        max_tokens: The cap of a reply: one that was cut off by a lower one says nothing about
+            the judge, and is always asked for again.
     """
     unanswered = dict.fromkeys(request_keys)
     total = len(unanswered)

@@ -101,7 +101,7 @@ class Trial:
         return _IN_A_ROW if self.n_silent else max(1, self._needed - self.n_read)
 
     def check(self, session: JudgingSession, model: str) -> None:
-        """Return if the other requests may be sent.
+        """Refuse to send the other requests after a failed trial.
 
         Raises:
             JudgeError: If the judge cannot be read, or refuses every request.

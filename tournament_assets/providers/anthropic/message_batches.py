@@ -199,7 +199,7 @@ class AnthropicBatches(ServiceAnswers):
         return n_tokens
 
     def check_model(self, model: str) -> str | None:
-        """Return if the service lets this key use the model, or does not say; then, a warning."""
+        """Return None if this key may use the model; a warning if the service does not say."""
         task = f"look up the model {model!r}"
         with self._translated_errors(task):
             try:

@@ -135,7 +135,7 @@ class OpenAiChat(ServiceAnswers):
         return self._dialects.get(model, self._first_dialect)
 
     def check_model(self, model: str) -> str | None:
-        """Return if the server can be reached and lets this key in; a warning if it has no model.
+        """Return None if the server accepts this key and has the model, else a warning.
 
         If a server cannot look up a model, its list of models is read, which proves little: some
         servers have none, and some load models that are not in it.
