@@ -125,7 +125,7 @@ def refuse_bad_input(
 
 
 def _will_generate(plan: TournamentPlan, mode: Mode, ledger_url: str | None) -> bool:
-    """Return whether a response has to be made, and so whether a judge's problem would show late."""
+    """Return whether a response has to be made, so that a judge's problem would show late."""
     made = [each for each in plan.config.entrants if not isinstance(each, RecordedEntrant)]
     if not made or ledger_url is None:
         return bool(made)
