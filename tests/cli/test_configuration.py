@@ -1,3 +1,4 @@
+import json
 import os
 import sqlite3
 from contextlib import closing
@@ -96,9 +97,9 @@ def test_an_empty_folder_becomes_a_tournament_that_runs_with_its_own_instruction
     assert summary.requests_submitted == 28
     assert set(summary.leaderboard["dimension"]) == {"correctness", "usefulness"}
     (run,) = (folder / "runs").iterdir()
-    told = (run / "rubrics" / "usefulness.txt").read_text()
+    told = json.loads((run / "manifest.json").read_text())["rubrics"]["usefulness"]
     rubric = (folder / "rubrics" / "usefulness.txt").read_text()
-    assert told == f"{OWN_INSTRUCTIONS}\n{rubric}"
+    assert f"{told}\n" == f"{OWN_INSTRUCTIONS}\n{rubric}"
 
 
 def test_what_is_written_can_be_run_at_once_and_names_its_domain(tmp_path: Path) -> None:

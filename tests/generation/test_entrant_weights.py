@@ -254,7 +254,7 @@ def test_all_that_is_missing_is_told_at_once_with_where_to_get_it(tmp_path: Path
         find_shards(needed(*names), tmp_path, what=what)
     pointer, missing = raised.value.problems
     assert f"{str(tmp_path / 'shard_1.pt')!r} is a Git-LFS" in pointer
-    assert re.search(r" 5 of 6 .*shard_0\.pt, shard_2\.pt, shard_3\.pt, …", missing)
+    assert re.search(r" 5 of 6 .*shard_0\.pt, shard_2\.pt, shard_3\.pt and 2 more", missing)
     assert f"{HERE.source}" in missing
     assert all(problem.startswith(f"{what}: ") for problem in raised.value.problems)
 

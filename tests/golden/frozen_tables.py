@@ -114,11 +114,21 @@ def _row(values: Mapping[str, Any]) -> Row:
     return {name: cell for name, cell in cells.items() if cell}
 
 
+def _compared(values: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        name: _compared(value) if isinstance(value, Mapping) else value
+        for name, value in values.items()
+        if not UNTOLD.fullmatch(name)
+    }
+
+
 def _cell(value: Any) -> str:
     if isinstance(value, float):
         return format(value + 0.0, ".9g")
     if isinstance(value, list):
         return "|".join(map(_cell, value))
+    if isinstance(value, Mapping):
+        value = _compared(value)
     return "" if value is None else str(value)
 
 
