@@ -66,7 +66,7 @@ class Judge(Frozen):
         service: `loopback`, the lexical judge, or another one, such as `anthropic`.
         model: The model that judges.
         revision: Part of the request's key, for a model that changes under the same name: another
-            revision is asked anew.
+            revision is asked again.
         temperature: Sent with every request if given; several models refuse it.
         max_tokens: The most tokens of one reply, thinking included.
         effort: How hard the model is to think, in the service's word, such as `low`; the model's
