@@ -7,7 +7,7 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from itertools import groupby
-from typing import TypeVar
+from typing import Annotated, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -40,7 +40,12 @@ from tournament_assets.ratings.significance import shares_above
 from tournament_assets.tournament.asset_rows import EloRow, RatingRow
 from tournament_assets.tournament.battles import RatingSettings
 from tournament_assets.tournament.errors import InputError
-from tournament_assets.tournament.formatting import format_confidence, list_first
+from tournament_assets.tournament.formatting import (
+    Display,
+    format_confidence,
+    format_share,
+    list_first,
+)
 from tournament_assets.tournament.json_lines import JsonObject
 from tournament_assets.tournament.prompts import AnswerKey
 
@@ -53,13 +58,13 @@ Responses = Mapping[tuple[str, AnswerKey], str]
 class PairOrder:
     """How two models fared against each other, and how surely the first is above the second."""
 
-    model_a: str
-    model_b: str
-    wins_a: int
-    wins_b: int
-    ties: int
-    win_rate_a: float
-    p_a_above_b: float | None
+    model_a: Annotated[str, Display("A")]
+    model_b: Annotated[str, Display("B")]
+    wins_a: Annotated[int, Display("A wins")]
+    wins_b: Annotated[int, Display("B wins")]
+    ties: Annotated[int, Display("ties")]
+    win_rate_a: Annotated[float, Display("A's win rate", format_share)]
+    p_a_above_b: Annotated[float | None, Display("P(A above B)", format_share)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -19,6 +19,7 @@ from tournament_assets.battles.files import BattleFile, FormatOptions
 from tournament_assets.battles.rating import (
     USUAL_METHODS,
     BattleRatings,
+    PairOrder,
     anchor_ratings,
     battle_methods,
     rate_battles,
@@ -55,6 +56,7 @@ from tournament_assets.tournament.errors import InputError, make_each
 from tournament_assets.tournament.formatting import format_confidence, format_share
 
 _FORMATS = tuple(FORMATS)
+_PAIR_COLUMNS = ("model_a", "model_b", "wins_a", "wins_b", "ties", "win_rate_a", "p_a_above_b")
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
 
@@ -337,19 +339,7 @@ def _more_tables(ratings: BattleRatings) -> Iterator[tuple[str, ReportTable]]:
     if ratings.pairs:
         yield (
             "each two that met; P: share of the resamples with A above B by Bradley–Terry",
-            ReportTable.of(
-                ratings.pairs,
-                {
-                    "A": lambda row: row.model_a,
-                    "B": lambda row: row.model_b,
-                    "A wins": lambda row: row.wins_a,
-                    "B wins": lambda row: row.wins_b,
-                    "ties": lambda row: row.ties,
-                    "A's win rate": lambda row: format_share(row.win_rate_a),
-                    "P(A above B)": lambda row: format_share(row.p_a_above_b),
-                },
-                n_labels=2,
-            ),
+            ReportTable.of(ratings.pairs, select_columns(PairOrder, *_PAIR_COLUMNS), n_labels=2),
         )
 
 
