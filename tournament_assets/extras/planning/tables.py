@@ -3,15 +3,21 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 from tournament_assets.extras.planning.power import JudgingNoise
 from tournament_assets.reports.figures.canvas import LIGHT, new_figure, to_png, to_svg
 from tournament_assets.reports.rendering import render_part
-from tournament_assets.reports.report_tables import Cell, Document, ReportSection, ReportTable
+from tournament_assets.reports.report_tables import (
+    Document,
+    ReportSection,
+    ReportTable,
+    select_columns,
+)
 from tournament_assets.tournament.errors import InputError
-from tournament_assets.tournament.formatting import format_share, format_usd
+from tournament_assets.tournament.formatting import Display, format_count, format_share, format_usd
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -34,14 +40,21 @@ class PlannedChoice:
         batches: The least number of batches.
     """
 
-    way: str
-    elo: float
-    prompts: int | None
+    way: Annotated[str, Display("way")]
+    elo: Annotated[float, Display("Elo apart", "{:g}".format)]
+    prompts: Annotated[int | None, Display("prompts", format_count)]
     formula_prompts: int | None
     judged: float
     requests: int | None
-    usd: float | None
-    batches: int | None
+    usd: Annotated[float | None, Display("US dollars", format_usd)]
+    batches: Annotated[int | None, Display("batches", format_count)]
+
+    @property
+    def judged_share(
+        self,
+    ) -> Annotated[float | None, Display("judged", partial(format_share, decimals=0))]:
+        """The share that is judged; None if ties allow no such difference."""
+        return None if self.prompts is None else self.judged
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,21 +99,8 @@ def plan_document(plans: Sequence[DimensionPlan]) -> Document:
 
 def plan_table(plan: DimensionPlan) -> ReportTable:
     """Return a row for each gap and way."""
-
-    def where_separable(cell: Cell[PlannedChoice]) -> Cell[PlannedChoice]:
-        return lambda choice: None if choice.prompts is None else cell(choice)
-
-    return ReportTable.of(
-        plan.choices,
-        {
-            "Elo apart": lambda choice: f"{choice.elo:g}",
-            "way": lambda choice: choice.way,
-            "prompts": where_separable(lambda choice: f"{choice.prompts:,}"),
-            "judged": where_separable(lambda choice: format_share(choice.judged, decimals=0)),
-            "US dollars": where_separable(lambda choice: format_usd(choice.usd)),
-            "batches": where_separable(lambda choice: f"{choice.batches:,}"),
-        },
-    )
+    names = ("elo", "way", "prompts", "judged_share", "usd", "batches")
+    return ReportTable.of(plan.choices, select_columns(PlannedChoice, *names))
 
 
 def draw_plan(plan: DimensionPlan) -> "Figure":
