@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tournament_assets.reports.report_tables import ReportTable
+from tournament_assets.reports.report_tables import ReportTable, select_columns
 from tournament_assets.run_comparison.differences import (
     Change,
     ComparedPair,
@@ -14,7 +14,6 @@ from tournament_assets.run_comparison.differences import (
     RatingMove,
 )
 from tournament_assets.tournament.estimates import Rating
-from tournament_assets.tournament.fingerprints import short
 from tournament_assets.tournament.formatting import (
     format_estimate,
     format_interval,
@@ -118,29 +117,9 @@ def dollars(value: float | None) -> str:
     return "an unknown price" if value is None else f"${value:.2f}"
 
 
-_HASH_LENGTH = 64
-
-
 def input_table(changes: Sequence[InputChange]) -> ReportTable:
     """Return the changed inputs, a row each; hashes are shortened."""
-    return ReportTable.of(
-        changes,
-        {
-            "input": lambda each: each.name,
-            "then": lambda each: _value(each.then),
-            "now": lambda each: _value(each.now),
-        },
-        n_labels=3,
-    )
-
-
-def _value(value: Any) -> str | None:
-    if value is None:
-        return None
-    if isinstance(value, list):
-        return ", ".join(map(str, value))
-    text = str(value)
-    return short(text) if len(text) == _HASH_LENGTH and text.isalnum() else text
+    return ReportTable.of(changes, select_columns(InputChange, "name", "then", "now"), n_labels=3)
 
 
 def flip_table(flips: FlipReport) -> ReportTable:

@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
+from typing import Annotated, Any
 
 from tournament_assets.audits.agreement import (
     MANY_RESAMPLES,
@@ -26,13 +26,14 @@ from tournament_assets.audits.agreement import (
 from tournament_assets.tournament.asset_rows import by_dimension
 from tournament_assets.tournament.errors import InputError
 from tournament_assets.tournament.estimates import Estimate, Rating, Resampling
-from tournament_assets.tournament.fingerprints import canonical_json
-from tournament_assets.tournament.formatting import format_ends, format_share
+from tournament_assets.tournament.fingerprints import canonical_json, short
+from tournament_assets.tournament.formatting import Display, format_ends, format_share
 from tournament_assets.tournament.verdicts import Judgment, Outcome
 
 PairKey = tuple[str, str, int, str, str]
 """Dimension, prompt and the two entrants, in alphabetical order."""
 
+_HASH_LENGTH = 64
 _TURNED = {Outcome.A_WINS: Outcome.B_WINS, Outcome.B_WINS: Outcome.A_WINS}
 
 
@@ -522,6 +523,15 @@ _NO_INPUTS = frozenset(
 """Manifest fields about the run itself and its results; commits and rubrics have their hashes."""
 
 
+def _format_input(value: Any) -> str | None:
+    if value is None:
+        return None
+    if isinstance(value, list):
+        return ", ".join(map(str, value))
+    text = str(value)
+    return short(text) if len(text) == _HASH_LENGTH and text.isalnum() else text
+
+
 @dataclass(frozen=True, slots=True)
 class InputChange:
     """Something that differs between two runs.
@@ -532,9 +542,9 @@ class InputChange:
         now: The second run's value; None if it has none.
     """
 
-    name: str
-    then: Any
-    now: Any
+    name: Annotated[str, Display("input")]
+    then: Annotated[Any, Display("then", _format_input)]
+    now: Annotated[Any, Display("now", _format_input)]
 
 
 @dataclass(frozen=True, slots=True)
