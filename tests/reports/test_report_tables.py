@@ -289,24 +289,14 @@ def test_a_short_table_or_one_of_a_single_dimension_is_shown_whole(n_rows: int) 
     assert ReportTable(("dimension", "entrant", "x"), rows, n_labels=2).by_dimension == {}
 
 
-def test_tables_that_share_a_dimension_are_chosen_together() -> None:
-    table = ReportTable(("entrant", "x"), (("ada", "1"),))
-    titles = ("f", "f: by stratum", "g", "g: by stratum")
-    section = ReportSection("Fair", tables=tuple((t, table) for t in titles), one_at_a_time=True)
-    found = {name: [caption for caption, _ in own.tables] for name, own in section.choices.items()}
-    assert found == {"f": ["Fair, f", "By stratum, f"], "g": ["Fair, g", "By stratum, g"]}
-    assert ReportSection("Fair", tables=section.tables).choices == {}
-    assert section.unchosen.tables == ()
-
-
 def test_a_picture_of_each_dimension_is_chosen_with_its_table_or_alone() -> None:
     table = ReportTable(("entrant", "x"), (("ada", "1"),))
-    pictures = tuple(ThemedPicture(name, "alt", {"light": f"data:{name}"}) for name in "fg")
-    section = ReportSection("Gaps", tables=(("f", table),), pictures=pictures, one_at_a_time=True)
-    shown = [(len(own.tables), len(own.pictures)) for own in section.choices.values()]
-    assert shown == [(1, 1), (0, 1)]
+    names = ("f: g", "g")
+    pictures = tuple(ThemedPicture(name, "alt", {"light": f"data:{name}"}) for name in names)
+    section = ReportSection("Gaps", (), (("f: g", table),), pictures=pictures, one_at_a_time=True)
+    ((title, parts),) = section.blocks
+    assert (title, parts) == ("Gaps", {"f: g": (table, pictures[0]), "g": (None, pictures[1])})
     apart = ReportSection("Cost", tables=(("All", table),), pictures=pictures)
-    assert [len(own.tables) for own in apart.choices.values()] == [0, 0]
     page = render_macro("macros.html.jinja", "section", apart, "cost")
     assert page.count('<input type="radio"') == page.count("<img") == 2
     assert page.count("<table") == 1

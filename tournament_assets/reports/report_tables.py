@@ -314,8 +314,8 @@ class ReportSection:
         ladders: Ratings that a page shows as bars, above the tables.
         command: A command, shown as code at its end.
         is_open: Whether a page shows it unfolded.
-        one_at_a_time: Whether there is a table per dimension, of which a page shows one and lets
-            the reader choose.
+        one_at_a_time: Whether the titles of its tables are dimensions, of which a page shows one
+            and lets the reader choose.
         is_note: Whether a terminal shows it in small print.
     """
 
@@ -357,28 +357,27 @@ class ReportSection:
         )
 
     @property
-    def choices(self) -> "dict[str, ReportSection]":
-        """What a page shows of every dimension, if it shows one at a time.
+    def blocks(self) -> "list[tuple[str, dict[str, _Part]]]":
+        """What a page shows below the sentences: blocks of tables and pictures by their captions.
 
-        The title of a table is its dimension, or begins with it and a colon; so is a picture's.
+        A block with a title has a part for each dimension, of which a page shows one at a time.
         """
-        parts: dict[str, ReportSection] = {}
-        for title, table in self.tables if self.one_at_a_time else ():
-            name, _, rest = title.partition(": ")
-            caption = f"{rest[0].upper()}{rest[1:]}" if rest else self.title
-            part = parts.setdefault(name, ReportSection(name))
-            parts[name] = replace(part, tables=(*part.tables, (f"{caption}, {name}", table)))
-        for picture in self.pictures:
-            part = parts.setdefault(picture.title, ReportSection(picture.title))
-            parts[picture.title] = replace(part, pictures=(*part.pictures, picture))
-        return parts if 1 < len(parts) <= MOST_CHOICES else {}
+        tables = dict(self.tables) if self.one_at_a_time else {}
+        pictures = {picture.title: picture for picture in self.pictures}
+        blocks = list[tuple[str, dict[str, _Part]]]()
+        for title, table in () if self.one_at_a_time else self.tables:
+            caption, parts = title or self.title, table.by_dimension
+            whole = ("", {caption: (table, None)})
+            blocks.append(
+                (caption, {name: (part, None) for name, part in parts.items()}) if parts else whole
+            )
+        names = dict.fromkeys((*tables, *pictures))
+        title = self.title if 1 < len(names) <= MOST_CHOICES else ""
+        return [*blocks, (title, {name: (tables.get(name), pictures.get(name)) for name in names})]
 
-    @property
-    def unchosen(self) -> "ReportSection":
-        """The tables and pictures that a page shows whatever dimension is chosen."""
-        if not self.choices:
-            return self
-        return replace(self, tables=() if self.one_at_a_time else self.tables, pictures=())
+
+_Part = tuple[ReportTable | None, ThemedPicture | None]
+"""What a page shows of a dimension."""
 
 
 def table_markdown(table: ReportTable) -> str:
