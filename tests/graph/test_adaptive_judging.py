@@ -22,7 +22,7 @@ from tournament_assets.ratings.bradley_terry import fit_bradley_terry
 from tournament_assets.ratings.matches import code_judgments
 from tournament_assets.ratings.rating_evidence import Evidence
 from tournament_assets.ratings.rating_methods import STYLE, rating_rows
-from tournament_assets.reports.cost_estimate import estimate_json, rounds_sentences
+from tournament_assets.reports.cost_estimate import cost_sentences, estimate_json
 from tournament_assets.runs.estimates import estimate_judging
 from tournament_assets.storage.tables import StoredTable
 from tournament_assets.tournament.asset_rows import VerdictRow
@@ -94,7 +94,7 @@ def estimate(paid: PaidProject) -> tuple[str, dict[str, Any]]:
     plan = build_plan(load_config(paid.project.config_path), paid.environment)
     with paid.ledger() as ledger:
         found = estimate_judging(plan, "headline", ledger=ledger)
-    return " ".join(rounds_sentences(found)), estimate_json(found)
+    return " ".join(cost_sentences("rounds", found)), estimate_json(found)
 
 
 def test_an_adaptive_headline_asks_less_says_so_and_asks_nothing_again(tmp_path: Path) -> None:

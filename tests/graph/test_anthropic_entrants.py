@@ -11,7 +11,7 @@ from tests.loopback.faults.servers import FaultyServer
 from tests.projects import SmallProject, bank_rows, make_project
 from tests.rows import table_rows
 from tournament_assets.launching import estimate_tournament
-from tournament_assets.reports.cost_estimate import response_sentences
+from tournament_assets.reports.cost_estimate import cost_sentences
 from tournament_assets.storage.tables import decode_parquet
 from tournament_assets.tournament.asset_rows import ResponseRow
 from tournament_assets.tournament.errors import InputError, WorkError
@@ -116,7 +116,7 @@ def test_a_budget_for_responses_is_estimated_and_kept_before_anything_is_asked(
     assert [(each.entrant_id, each.workload.to_ask) for each in told.responses] == [("claude", 12)]
     assert told.response_problem is not None
     assert "generation.budget.usd" in told.response_problem
-    asked, budget = response_sentences(told)
+    asked, budget = cost_sentences("responses", told)
     assert "claude-opus-5-5): 12 " in asked
     assert budget.count("$0.0100") == 2
     with serve(tmp_path) as server:

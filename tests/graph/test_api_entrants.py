@@ -19,7 +19,7 @@ from tests.rows import table_rows
 from tournament_assets.definitions import default_ledger_url
 from tournament_assets.launching import estimate_tournament
 from tournament_assets.ledger import Ledger
-from tournament_assets.reports.cost_estimate import response_sentences
+from tournament_assets.reports.cost_estimate import cost_sentences
 from tournament_assets.storage.tables import decode_parquet
 from tournament_assets.tournament.asset_rows import ResponseRow
 from tournament_assets.tournament.errors import InputError, WorkError
@@ -152,7 +152,7 @@ def test_a_budget_is_estimated_and_kept_and_a_larger_one_goes_on(
     assert [(each.entrant_id, each.workload.to_ask) for each in told.responses] == [("served", 12)]
     assert told.response_problem is not None
     assert "generation.budget.usd" in told.response_problem
-    assert "12 to ask, $" in response_sentences(told)[0]
+    assert "12 to ask, $" in cost_sentences("responses", told)[0]
     for budget, n_asked in ((0.01, 0), (1.0, 3)):
         project.edit_config(generation={"budget": {"usd": budget}})
         with pytest.raises(WorkError, match=r"generation\.budget\.usd"):
@@ -163,8 +163,9 @@ def test_a_budget_is_estimated_and_kept_and_a_larger_one_goes_on(
     project.tables("entrant_responses", mode="headline")
     assert len(chat.asked) == len(served_rows(project)) == 12
     assert (
-        response_sentences(
-            estimate_tournament(project.config_path, "headline", environment=project.environment)
+        cost_sentences(
+            "responses",
+            estimate_tournament(project.config_path, "headline", environment=project.environment),
         )
         == []
     )

@@ -40,7 +40,7 @@ from tournament_assets.project.project_files import (
 )
 from tournament_assets.project.samples import read_samples
 from tournament_assets.reports.cost_estimate import (
-    budget_sentence,
+    cost_sentences,
     estimate_document,
     estimate_json,
 )
@@ -246,13 +246,13 @@ def test_the_estimate_says_how_many_waits_it_takes_where_not_all_fits_at_max_tok
     assert most is not None
     assert told.planned_usd is not None
     assert told.planned_usd < most
-    assert format_usd(most) in budget_sentence(told)
+    assert format_usd(most) in cost_sentences("budget", told)[0]
     assert told.waits == 1
     project.merge_config(judging={"budget": {"usd": most * 0.8}})
     sliced = estimate(project)
     assert sliced.budget_problem is None
     assert sliced.waits == 2
-    assert " about 2 batches" in budget_sentence(sliced)
+    assert " about 2 batches" in cost_sentences("budget", sliced)[0]
 
 
 def test_the_loopback_judge_has_no_budget_and_no_cache_to_pay_for(tmp_path: Path) -> None:

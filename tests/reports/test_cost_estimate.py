@@ -11,12 +11,9 @@ from tests.judging.prices import OPUS
 from tournament_assets.judging.costs.estimates import JudgingEstimate, Observation, Workload
 from tournament_assets.judging.costs.prices import Budget, Cost
 from tournament_assets.reports.cost_estimate import (
-    budget_sentence,
-    caching_problems,
-    caching_sentence,
+    cost_sentences,
     estimate_document,
     estimate_json,
-    estimate_notes,
     estimate_rows,
     estimate_totals,
     estimate_warnings,
@@ -114,40 +111,46 @@ def test_without_an_observation_the_assumed_reply_and_the_break_even_rate_are_to
 
 
 def test_every_prefix_is_told_and_a_line_break_in_a_name_ends_no_sentence() -> None:
-    (note,) = estimate_notes(estimate(workloads={"fact\nuality": FACTUALITY, "b": CALIBRATION}))
+    (note,) = cost_sentences(
+        "notes", estimate(workloads={"fact\nuality": FACTUALITY, "b": CALIBRATION})
+    )
     assert note.endswith("Prefix, in tokens: fact uality 2,200, b 2,200.")
 
 
 def test_hits_below_the_break_even_rate_are_a_problem_and_others_are_not() -> None:
-    (problem,) = caching_problems(estimate(observation=observed(0.38)))
+    (problem,) = cost_sentences("caching_problems", estimate(observation=observed(0.38)))
     assert re.findall(r"\d+ %", problem) == ["38 %", "51 %"]
-    assert caching_problems(estimate(observation=observed(0.52))) == []
+    assert cost_sentences("caching_problems", estimate(observation=observed(0.52))) == []
     assert estimate_warnings(estimate(observation=observed(0.52))) == []
-    said = caching_sentence(estimate(observation=observed(0.52)))
+    (said,) = cost_sentences("caching", estimate(observation=observed(0.52)))
     assert re.findall(r"\d+ %", said) == ["51 %", "52 %"]
 
 
 def test_a_prefix_too_short_to_be_cached_is_named() -> None:
     short = replace(FACTUALITY, prefix_tokens=511)
-    (problem,) = caching_problems(estimate(workloads={"factuality": short, "b": CALIBRATION}))
+    (problem,) = cost_sentences(
+        "caching_problems", estimate(workloads={"factuality": short, "b": CALIBRATION})
+    )
     assert "factuality" in problem
     assert re.findall(r"\d{3}", problem) == ["511", "512"]
 
 
 def test_a_dimension_without_a_pair_has_no_prefix_to_be_cached() -> None:
     none = replace(CALIBRATION, presentations=0, distinct=0, message_tokens=0, prefix_tokens=0)
-    assert caching_problems(estimate(workloads={"a": FACTUALITY, "b": none})) == []
+    assert (
+        cost_sentences("caching_problems", estimate(workloads={"a": FACTUALITY, "b": none})) == []
+    )
 
 
 def test_the_budget_line_says_what_was_spent_what_is_under_way_and_what_is_left() -> None:
-    assert budget_sentence(estimate(budget=budget())) == (
+    assert cost_sentences("budget", estimate(budget=budget())) == [
         "Spent this month (UTC): $1.50. Budget: $50.00 a month, of which $1.50 is spent, $0.25 "
         "under way and $48.25 left."
-    )
-    without = budget_sentence(estimate())
+    ]
+    (without,) = cost_sentences("budget", estimate())
     assert re.findall(r"\$[\d.]+\d", without) == ["$1.50"]
     assert "judging.budget.usd" in without
-    assert "claude-old" in budget_sentence(estimate(month=Cost(1.5, ("claude-old",))))
+    assert "claude-old" in cost_sentences("budget", estimate(month=Cost(1.5, ("claude-old",))))[0]
 
 
 def test_a_plan_above_the_budget_is_the_first_warning() -> None:

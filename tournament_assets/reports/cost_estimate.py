@@ -124,13 +124,18 @@ def _rounds_json(estimate: JudgingEstimate) -> dict[str, Any]:
     }
 
 
-def _say(part: str, estimate: JudgingEstimate) -> list[str]:
-    return render_part("judging_cost.jinja", part, estimate)
+def cost_sentences(part: str, estimate: JudgingEstimate) -> list[str]:
+    """Return one part of what is said of the price of judging.
 
-
-def rounds_sentences(estimate: JudgingEstimate) -> list[str]:
-    """Describe the greatest and the expected cost of an adaptive run, and what comes next."""
-    return [] if estimate.rounds is None else _say("rounds", estimate)
+    Args:
+        part: `rounds`: the greatest and the expected cost of an adaptive run, and what comes next;
+            `anchors`; `responses`: those of API entrants that are missing, and the budget for them;
+            `budget`: what was spent, the budget, what the plan leaves of it, and how it is sent;
+            `caching_problems`: why the prompt cache is useless, or cost more than it saved;
+            `caching`: the share of cache hits from which caching pays, and the share so far;
+            `unpriced`; or `notes`: the assumptions behind the figures.
+    """
+    return render_part("judging_cost.jinja", part, estimate, ASSUMED_OUTPUT_TOKENS)
 
 
 def price_rows(estimate: JudgingEstimate) -> list[tuple[str, str]]:
@@ -150,28 +155,28 @@ def estimate_document(estimate: JudgingEstimate) -> Document:
     """Return the planned requests by dimension, their cost, and notes on both."""
     names = ", ".join(each.judge_model for each in estimate.by_judge)
     title = f"Judging by {names} ({estimate.mode})"
-    tables = [(title, workload_table(estimate))]
-    said = [*rounds_sentences(estimate), *_say("anchors", estimate)]
-    said += response_sentences(estimate)
+    tables = [(title, _workload_table(estimate))]
     if estimate.costs_nothing:
-        said.insert(0, "Nothing to pay: this judge costs nothing.")
+        sentences = ["Nothing to pay: this judge costs nothing."]
     else:
-        said.insert(0, budget_sentence(estimate))
+        sentences = cost_sentences("budget", estimate)
         if estimate.price is not None:
             prices = ReportTable(("prompt cache", "US dollars"), tuple(price_rows(estimate)))
             tables.append((f"Prices of {estimate.prices_of}, in batches", prices))
+    for part in ("rounds", "anchors", "responses"):
+        sentences += cost_sentences(part, estimate)
     return Document(
         "",
         [
             ReportSection("", tables=tuple(tables)),
-            ReportSection("", tuple(said)),
-            ReportSection("", tuple(estimate_notes(estimate)), is_note=True),
+            ReportSection("", tuple(sentences)),
+            ReportSection("", tuple(cost_sentences("notes", estimate)), is_note=True),
         ],
         [f"warning: {each}" for each in estimate_warnings(estimate)],
     )
 
 
-def workload_table(estimate: JudgingEstimate) -> ReportTable:
+def _workload_table(estimate: JudgingEstimate) -> ReportTable:
     """Return the planned requests, one row per dimension, without empty columns."""
     columns, rows = dict(_COUNTS), estimate_rows(estimate)
     for name in ("identical", "under_way"):
@@ -191,47 +196,19 @@ def workload_table(estimate: JudgingEstimate) -> ReportTable:
     return ReportTable(("dimension", *columns.values()), tuple(lines))
 
 
-def budget_sentence(estimate: JudgingEstimate) -> str:
-    """Describe what was spent, the budget, what the plan leaves of it, and how it is sent.
-
-    Requests under way count at their expected cost.
-    """
-    return " ".join(_say("budget", estimate))
-
-
-def response_sentences(estimate: JudgingEstimate) -> list[str]:
-    """Describe the cost of missing responses of API entrants, and the budget for them."""
-    return _say("responses", estimate)
-
-
-def estimate_notes(estimate: JudgingEstimate) -> list[str]:
-    """Return the assumptions behind the figures."""
-    return render_part("judging_cost.jinja", "notes", estimate, ASSUMED_OUTPUT_TOKENS)
-
-
-def caching_problems(estimate: JudgingEstimate) -> list[str]:
-    """Return why the prompt cache is useless, or cost more than it saved."""
-    is_priced = not estimate.is_free and estimate.price is not None
-    return _say("caching_problems", estimate) if is_priced else []
-
-
-def caching_sentence(estimate: JudgingEstimate) -> str:
-    """Describe the share of cache hits from which caching pays, and the share so far."""
-    return " ".join(_say("caching", estimate))
-
-
 def estimate_warnings(estimate: JudgingEstimate) -> list[str]:
     """Return what to check before paying anything."""
     of_budgets = (estimate.budget_problem, estimate.response_problem)
     warnings = [problem for problem in of_budgets if problem is not None]
     warnings += estimate.cautions
-    return [*warnings, *(each for own in estimate.by_judge for each in _price_warnings(own))]
+    return [*warnings, *(line for judge in estimate.by_judge for line in _price_warnings(judge))]
 
 
 def _price_warnings(estimate: JudgingEstimate) -> list[str]:
     if estimate.is_free:
         return []
     if estimate.price is None:
-        return _say("unpriced", estimate)
+        return cost_sentences("unpriced", estimate)
     is_observed = estimate.observed_hit_rate is not None
-    return caching_problems(estimate) or ([] if is_observed else [caching_sentence(estimate)])
+    problems = cost_sentences("caching_problems", estimate)
+    return problems or ([] if is_observed else cost_sentences("caching", estimate))

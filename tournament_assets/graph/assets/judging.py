@@ -18,9 +18,7 @@ from tournament_assets.project.plan import TournamentPlan
 from tournament_assets.project.project_files import load_rubric
 from tournament_assets.ratings.decisions import DecisionRow, last_rounds
 from tournament_assets.reports.cost_estimate import (
-    budget_sentence,
-    caching_problems,
-    caching_sentence,
+    cost_sentences,
     estimate_rows,
     estimate_totals,
     price_rows,
@@ -96,7 +94,7 @@ def judging_estimate(
             **{name: round(value, 6) for name, value in totals.items()},
             "judge_model": estimate.judge_model,
             "prices_of": estimate.prices_of,
-            "budget": budget_sentence(estimate),
+            "budget": cost_sentences("budget", estimate)[0],
             "prices": markdown_table(prices, ("prompt cache", "US dollars")),
         },
         checks=_estimate_checks(estimate, step, is_under_way=under_way),
@@ -114,14 +112,16 @@ def _estimate_checks(estimate: JudgingEstimate, step: Step, *, is_under_way: boo
     problem, planned = estimate.budget_problem, estimate.planned_usd
     if problem is None and estimate.to_ask:
         problem = missing_budget_problem(step.plan, step.mode, is_allowed=step.plan.no_budget)
-    fits = budget_sentence(estimate)
+    (fits,) = cost_sentences("budget", estimate)
     if planned is not None and not estimate.costs_nothing:
         fits = f"judging may cost up to {format_usd(planned)}. {fits}"
     if problem is not None and is_under_way:
         # Collecting what was paid needs no budget; whoever asks checks what is left then.
         problem, fits = None, f"what is under way is collected first; at present, {problem}"
-    problems = "; ".join(each for own in estimate.by_judge for each in caching_problems(own))
-    caching = problems or caching_sentence(estimate)
+    problems = "; ".join(
+        line for judge in estimate.by_judge for line in cost_sentences("caching_problems", judge)
+    )
+    caching = problems or cost_sentences("caching", estimate)[0]
     return [
         Check(
             "within_budget", problem is None, f"{estimate.mode}: {problem or fits}", is_error=True
