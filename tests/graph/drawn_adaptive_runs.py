@@ -255,9 +255,11 @@ def _of_marks(
             is_against = bool({pair, pair[::-1]} & against)
             if (_MARK in str(row[1])) != is_against:
                 yield f"{pair} are {row[1]!r} where judging stopped"
-    numbers = numbers_section(by_name, {DIMENSION: pairs}, families=None, confidence=0.95).tables[
-        0
-    ][1]
+    ((_, numbers),) = numbers_section(
+        statements={DIMENSION: Statements.of(board, pairs, dimension=DIMENSION)},
+        families=None,
+        confidence=0.95,
+    ).tables
     (place,) = (
         number for number, header in enumerate(numbers.headers) if header.startswith("difference")
     )

@@ -26,7 +26,12 @@ from tournament_assets.reports.sections import Doubt
 from tournament_assets.reports.trust_tables import amber_sentences, red_sentences
 from tournament_assets.tournament.asset_rows import CoverageRow, MeasureRow, PromptFindingRow
 from tournament_assets.tournament.config import CheckThresholds
-from tournament_assets.tournament.formatting import Display, format_count_of, format_plural
+from tournament_assets.tournament.formatting import (
+    Display,
+    format_count_of,
+    format_plural,
+    list_first,
+)
 
 KIND_TITLES: Mapping[str, str] = {
     "decides_order": "decides the order",
@@ -42,8 +47,6 @@ KIND_TITLES: Mapping[str, str] = {
 """Display names of the kinds of findings, in order."""
 
 _TEMPLATE = "audit.jinja"
-_NAMED_PROMPTS = 3
-"""The most prompts, and strata, that one row names."""
 _WHOSE = ("dimension", "entrant_id")
 _ANSWERS = ("answered", "empty_responses", "truncated_responses")
 _PAIRS = (
@@ -139,9 +142,7 @@ def _unjudged(audit: Sequence[CoverageRow]) -> tuple[str, list[str]]:
 
 
 def _list_some(names: Iterable[str]) -> str:
-    several = list(dict.fromkeys(names))
-    more = len(several) - _NAMED_PROMPTS
-    return ", ".join(several[:_NAMED_PROMPTS]) + (f" and {more} more" if more > 0 else "")
+    return list_first(list(dict.fromkeys(names)))
 
 
 @dataclass(frozen=True, slots=True)

@@ -359,6 +359,17 @@ class Statements:
         ]
 
 
+def statements_by_dimension(
+    leaderboard: Mapping[str, Sequence[LeaderboardRow]],
+    win_rates: Mapping[str, Sequence[WinRateRow]],
+) -> dict[str, Statements]:
+    """Return the statements that the tables make, by dimension."""
+    return {
+        name: Statements.of(rows, win_rates[name], dimension=name)
+        for name, rows in leaderboard.items()
+    }
+
+
 def _pair(
     upper: LeaderboardRow, lower: LeaderboardRow, row: WinRateRow | None, record: PairRecord
 ) -> PairStatement:

@@ -14,6 +14,7 @@ from typing import Any, Literal, get_args, get_origin
 from tournament_assets.audits.fair_comparison import Families
 from tournament_assets.project.playing_judges import PlayingJudge
 from tournament_assets.reports.battle_pages import BattleTables
+from tournament_assets.reports.claims import Statements, statements_by_dimension
 from tournament_assets.reports.fair_tables import families_of
 from tournament_assets.reports.figures.figures import EntrantEconomy
 from tournament_assets.reports.report_tables import ReportSection
@@ -189,6 +190,12 @@ class Page:
         """The families of judges and entrants, by dimension."""
         families: Mapping[str, Families] = self.ask(families_of)
         return families
+
+    @cached_property
+    def statements(self) -> Mapping[str, Statements]:
+        """What the tables say of the entrants, by dimension."""
+        statements: Mapping[str, Statements] = self.ask(statements_by_dimension)
+        return statements
 
     @cached_property
     def lights(self) -> Sequence[MeasureRow]:

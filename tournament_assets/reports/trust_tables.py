@@ -14,12 +14,7 @@ from tournament_assets.reports.report_tables import (
     select_columns,
 )
 from tournament_assets.reports.sections import Doubt
-from tournament_assets.tournament.asset_rows import (
-    LeaderboardRow,
-    MeasureRow,
-    WinRateRow,
-    by_dimension,
-)
+from tournament_assets.tournament.asset_rows import MeasureRow, by_dimension
 from tournament_assets.tournament.formatting import (
     ABSENT,
     Display,
@@ -272,24 +267,21 @@ def trust_doubts(lights: Sequence[MeasureRow]) -> list[Doubt]:
 
 
 def circle_remarks(
-    measures: Sequence[MeasureRow],
-    leaderboard: Mapping[str, Sequence[LeaderboardRow]],
-    win_rates: Mapping[str, Sequence[WinRateRow]],
+    measures: Sequence[MeasureRow], *, statements: Mapping[str, Statements]
 ) -> dict[str, tuple[str]]:
     """Return how much runs in circles on every dimension on which claims go in one.
 
     Args:
         measures: Rows of the table, all dimensions.
-        leaderboard: Rows of the table by dimension, best entrant first.
-        win_rates: Rows of the table by dimension.
+        statements: What is known of the entrants, by dimension.
     """
     shares = {
         row.dimension: row for row in measures if row.measure == CIRCLES and row.value is not None
     }
     return {
         name: (f"Circles are {Light(shares[name]).number} of the variance between the entrants.",)
-        for name, rows in leaderboard.items()
-        if name in shares and Statements.of(rows, win_rates[name], dimension=name).circle
+        for name, board in statements.items()
+        if name in shares and board.circle
     }
 
 

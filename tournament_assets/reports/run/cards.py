@@ -1,6 +1,6 @@
 """A card each for the first three entrants: how they fared, and what they cost."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from tournament_assets.reports.claims import Statements
@@ -52,7 +52,6 @@ class EntrantCard:
 
 
 def entrant_cards(
-    leaderboard: Mapping[str, Sequence[LeaderboardRow]],
     statements: Sequence[Statements],
     economies: Sequence[EntrantEconomy],
     *,
@@ -61,20 +60,19 @@ def entrant_cards(
     """Return the cards of the first entrants that have a rank, in the order of the ladder.
 
     Args:
-        leaderboard: Rows of table "leaderboard" by dimension, best entrant first.
-        statements: What is known of the entrants, dimension by dimension likewise.
+        statements: What is known of the entrants, dimension by dimension.
         economies: The entrants' cost and length, where known.
         broken: Entrants that do not answer, and are nobody's rival.
     """
-    names = list(dict.fromkeys(row.entrant_id for found in statements for row in found.placed))
+    names = list(dict.fromkeys(row.entrant_id for board in statements for row in board.placed))
     known = {each.entrant_id: each for each in economies}
     return tuple(
         EntrantCard(
             name,
             tuple(
-                _line(found, row, broken)
-                for found, rows in zip(statements, leaderboard.values(), strict=True)
-                for row in rows
+                _line(board, row, broken)
+                for board in statements
+                for row in board.rows
                 if row.entrant_id == name
             ),
             *_economy(known.get(name)),
@@ -83,10 +81,10 @@ def entrant_cards(
     )
 
 
-def _line(found: Statements, row: LeaderboardRow, broken: Collection[str]) -> CardLine:
-    rival, share = found.rival_of(row.entrant_id, broken=broken) or ("", None)
+def _line(board: Statements, row: LeaderboardRow, broken: Collection[str]) -> CardLine:
+    rival, share = board.rival_of(row.entrant_id, broken=broken) or ("", None)
     return CardLine(
-        dimension=found.dimension,
+        dimension=board.dimension,
         places=row.places or "",
         win_share=format_share(share, decimals=0),
         rival=rival,

@@ -73,6 +73,8 @@ Leaders = Mapping[str, Sequence[LeaderboardRow]]
 Strengths = Mapping[str, Sequence[RatingRow]]
 Pairs = Mapping[str, Sequence[WinRateRow]]
 """Rows by dimension; leaders best first."""
+Boards = Mapping[str, Statements]
+"""What is known of the entrants, by dimension."""
 
 _TEMPLATE = "dimension_sections.jinja"
 
@@ -124,9 +126,9 @@ def _win_grid(
 
 
 def verdict_section(
-    leaderboard: Leaders,
     win_rates: Pairs,
     *,
+    statements: Boards,
     prices: Mapping[str, float | None],
     remarks: Remarks,
     confidence: float,
@@ -135,16 +137,15 @@ def verdict_section(
 ) -> ReportSection:
     """Return the section on how clear each lead is, on how many pairs, and what would settle it."""
     sentences, overviews = [], []
-    for name, rows in leaderboard.items():
-        statements = Statements.of(rows, win_rates[name], dimension=name)
+    for name, board in statements.items():
         cost = spell_price(prices[name]) if name in prices else None
         parts = [
-            render(verdict(statements, confidence=confidence, equivalent_within=equivalent_within)),
+            render(verdict(board, confidence=confidence, equivalent_within=equivalent_within)),
             *remarks.get(name, ()),
             f"Judging it cost {cost}." if cost else None,
         ]
-        sentences.append(_with_battles(" ".join(filter(None, parts)), statements, links))
-        overviews.append(_Overview.of(statements, win_rates[name], cost))
+        sentences.append(_with_battles(" ".join(filter(None, parts)), board, links))
+        overviews.append(_Overview.of(board, win_rates[name], cost))
     columns = select_columns(_Overview, *(column.name for column in fields(_Overview)))
     overview = ReportTable.of(overviews, columns, n_labels=2, subject=(0,))
     return ReportSection(
@@ -213,11 +214,10 @@ def _with_battles(sentence: str, statements: Statements, links: BattleLinks) -> 
 
 
 def numbers_section(
-    leaderboard: Leaders,
-    win_rates: Pairs,
     fair_comparison: Sequence[RatingRow] = (),
     ratings: Sequence[RatingRow] = (),
     *,
+    statements: Boards,
     families: Mapping[str, Families] | None,
     confidence: float,
 ) -> ReportSection:
@@ -229,16 +229,16 @@ def numbers_section(
     has_fair = bool(fair_comparison) and families is not None
     compared = sort_compared(fair_comparison, ratings, families or {}) if has_fair else {}
     tables = []
-    for name, rows in leaderboard.items():
-        columns = {"difference to the next\n(joint interval)": _to_the_next(name, rows, win_rates)}
+    for name, board in statements.items():
+        columns = {"difference to the next\n(joint interval)": _to_the_next(board)}
         if name in compared:
             columns |= fair_columns(compared[name], strata_by=("source",))
-        tables.append((name, leaderboard_cells(rows, columns)))
+        tables.append((name, leaderboard_cells(board.rows, columns)))
     is_fair_as_it_is = all(shares.is_one_share for shares in compared.values())
     return ReportSection(
         "Ladder in numbers",
         (
-            *render_part(_TEMPLATE, "numbers", leaderboard, format_confidence(confidence)),
+            *render_part(_TEMPLATE, "numbers", statements, format_confidence(confidence)),
             *(" ".join(fair_sentences(fair, dimension=name)) for name, fair in compared.items()),
             *(() if is_fair_as_it_is else fair_notes(compared.values(), confidence=confidence)),
         ),
@@ -249,33 +249,24 @@ def numbers_section(
     )
 
 
-def _to_the_next(dimension: str, rows: Rows, win_rates: Pairs) -> Cell[LeaderboardRow]:
+def _to_the_next(board: Statements) -> Cell[LeaderboardRow]:
     """Return the column of how far an entrant is above the next, and what is claimed of the two."""
-    statements = Statements.of(rows, win_rates[dimension], dimension=dimension)
-    names = [row.entrant_id for row in statements.placed]
-    next_of = {pair[0]: statements.pairs[pair] for pair in pairwise(names)}
+    names = [row.entrant_id for row in board.placed]
+    next_of = {pair[0]: board.pairs[pair] for pair in pairwise(names)}
 
     def cell(row: LeaderboardRow) -> str | None:
         if (pair := next_of.get(row.entrant_id)) is None:
             return None
-        return f"{pair.difference_with_interval} {mark(pair.claim, (pair.upper, pair.lower), rows)}"
+        claim = mark(pair.claim, (pair.upper, pair.lower), board.rows)
+        return f"{pair.difference_with_interval} {claim}"
 
     return cell
 
 
 def undecided_section(
-    leaderboard: Leaders,
-    win_rates: Pairs,
-    *,
-    links: BattleLinks,
-    equivalent_within: float,
-    judge_label: str,
+    *, statements: Boards, links: BattleLinks, equivalent_within: float, judge_label: str
 ) -> ReportSection:
     """Return the section of everyone beside the first, and of pairs of which neither is better."""
-    statements = {
-        name: Statements.of(rows, win_rates[name], dimension=name)
-        for name, rows in leaderboard.items()
-    }
     pairs = {name: rows for name, of in statements.items() if (rows := open_pairs(of))}
     counts = [f"{format_plural(len(rows), 'pair')} on {name}" for name, rows in pairs.items()]
     draw = partial(draw_forest, equivalent_within=equivalent_within, judge_label=judge_label)

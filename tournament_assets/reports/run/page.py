@@ -13,7 +13,7 @@ from urllib.parse import urlencode
 
 from tournament_assets.audits.missingness import broken_entrants
 from tournament_assets.reports.battle_pages import BattlePages, BattleTables, lay_out_battles
-from tournament_assets.reports.claims import Statements
+from tournament_assets.reports.claims import Statements, statements_by_dimension
 from tournament_assets.reports.figures.figures import EntrantEconomy
 from tournament_assets.reports.figures.ladder import (
     ladder_span,
@@ -28,7 +28,7 @@ from tournament_assets.reports.run.headline import next_steps
 from tournament_assets.reports.run.method_sections import total_price
 from tournament_assets.reports.sections import BattleLinks, Page, Part, Remarks, tables_read
 from tournament_assets.reports.statements import answer, render, render_headline
-from tournament_assets.tournament.asset_rows import CoverageRow, LeaderboardRow, WinRateRow
+from tournament_assets.tournament.asset_rows import CoverageRow, LeaderboardRow
 from tournament_assets.tournament.config import TournamentConfig
 from tournament_assets.tournament.estimates import Estimate
 from tournament_assets.tournament.formatting import (
@@ -152,28 +152,25 @@ def _facts(
 
 
 def _opening(
-    leaderboard: Leaders,
-    win_rates: Mapping[str, Sequence[WinRateRow]],
     audit: Sequence[CoverageRow],
     *,
+    statements: Mapping[str, Statements],
     economies: Sequence[EntrantEconomy],
     remarks: Remarks,
     equivalent_within: float,
 ) -> dict[str, Any]:
     """Return who is best, on all dimensions and on each, what to do next, and the cards."""
-    found = [
-        Statements.of(rows, win_rates[name], dimension=name) for name, rows in leaderboard.items()
-    ]
-    answers = [answer(board, equivalent_within=equivalent_within) for board in found]
+    boards = [*statements.values()]
+    answers = [answer(board, equivalent_within=equivalent_within) for board in boards]
     broken = broken_entrants(audit)
     return {
-        "headline": render_headline([first for first, *_ in answers]) if len(found) > 1 else "",
+        "headline": render_headline([first for first, *_ in answers]) if len(boards) > 1 else "",
         "answers": tuple(
-            " ".join([render(statements), *remarks.get(board.dimension, ())])
-            for board, statements in zip(found, answers, strict=True)
+            " ".join([render(words), *remarks.get(board.dimension, ())])
+            for board, words in zip(boards, answers, strict=True)
         ),
-        "next_steps": next_steps(found, economies, broken),
-        "cards": entrant_cards(leaderboard, found, economies, broken=broken),
+        "next_steps": next_steps(boards, economies, broken),
+        "cards": entrant_cards(boards, economies, broken=broken),
     }
 
 
@@ -233,7 +230,9 @@ def _bar(
 
 READS = tuple(
     dict.fromkeys(
-        name for read in (_facts, _opening, _ladder, BattleTables) for name in tables_read(read)
+        name
+        for read in (_facts, _opening, statements_by_dimension, BattleTables)
+        for name in tables_read(read)
     )
 )
 """Tables that the page itself reads: those of the first screen and of the battles."""
