@@ -168,10 +168,6 @@ class Compared:
         """The strata other than the whole."""
         return [name for name in dict.fromkeys(key[0] for key in self.rows) if name != WHOLE]
 
-    def strata_by(self, kinds: Collection[str] | None) -> list[str]:
-        """Return the strata by some of what they are made by, or all of them."""
-        return [each for each in self.strata if kinds is None or each.partition(": ")[0] in kinds]
-
     @property
     def is_one_share(self) -> bool:
         """Whether everyone has the same win share on all three denominators."""
@@ -291,21 +287,23 @@ def fair_table(compared: Compared) -> ReportTable:
     return ReportTable.of(compared.by(WIN_SHARE, COMMON).values(), columns)
 
 
-def fair_columns(
-    compared: Compared, *, strata_by: Collection[str] | None = None
-) -> dict[str, Cell[AnyStanding]]:
-    """Return what stands beside ratings on all judged pairs: other denominators, and strata.
+def fair_columns(compared: Compared) -> dict[str, Cell[AnyStanding]]:
+    """Return what stands beside ratings on all judged pairs: other denominators, and sources.
 
     Denominators on which everyone has the same share are left out, as where nothing is missing.
 
     Args:
         compared: The rows of the dimension.
-        strata_by: Only strata by these; by all of them unless given.
     """
     columns = {} if compared.is_one_share else _on_bases(compared, (COMMON, PLANNED))
-    for label in compared.strata_by(strata_by):
-        columns |= _in_stratum(compared, label, label.partition(": ")[2])
+    for label in compared.strata:
+        if label.startswith(_SOURCE):
+            columns |= _in_stratum(compared, label, label.removeprefix(_SOURCE))
     return columns
+
+
+_SOURCE = "source: "
+"""What the label of a stratum of prompts of one source begins with."""
 
 
 def _in_stratum(compared: Compared, label: str, title: str) -> dict[str, Cell[AnyStanding]]:
@@ -333,10 +331,7 @@ class _Gap:
     below: Annotated[str, Display("next below")]
     gap: Annotated[float | None, Display("gap", format_rating)]
     interval: Annotated[str | None, Display("interval of the difference")]
-    is_better: Annotated[bool, Display("shown to be better", lambda is_better: _YES[is_better])]
-
-
-_YES = {True: "yes", False: "no"}
+    is_better: Annotated[bool, Display("shown to be better", {True: "yes", False: "no"}.get)]
 
 
 def gap_table(compared: Compared) -> ReportTable:
@@ -430,7 +425,9 @@ class FairReport:
         section = self.section
         models = join_names(sorted({each.judge_model for each in self.families.values()}))
         origins = ReportTable.of(_ORIGINS, select_columns(_Column, "title", "name", "rows"), 3)
-        facts, origin = (tuple(render_part(_TEMPLATE, part, self, models)) for part in _PARTS)
+        facts, origin = (
+            tuple(render_part(_TEMPLATE, part, self, models)) for part in ("facts", "origin")
+        )
         return Document(
             f"Fair comparison: {self.tournament}, {self.mode}",
             (
@@ -440,6 +437,3 @@ class FairReport:
                 ReportSection("Where every number comes from", origin, (("", origins),)),
             ),
         )
-
-
-_PARTS = ("facts", "origin")

@@ -150,15 +150,5 @@ def comparison_notes(rows: Sequence[RatingRow]) -> list[str]:
         for why, titles in alike.items()
         for line in render_part(_TEMPLATE, "lacking", titles, *why)
     ]
-    return [*notes, tie_sentence(rows)]
-
-
-def tie_sentence(rows: Sequence[RatingRow]) -> str:
-    """Describe the judge's rate of ties, by Davidson's model.
-
-    Args:
-        rows: Rows of table "ratings" of one dimension.
-    """
-    parameter = next((row.rating for row in rows if row.method == TIES), None)
-    (sentence,) = render_part(_TEMPLATE, "ties", parameter, parameter == math.inf)
-    return sentence
+    rate = next((row.rating for row in rows if row.method == TIES), None)
+    return [*notes, *render_part(_TEMPLATE, "ties", rate, rate == math.inf)]

@@ -49,7 +49,6 @@ from tournament_assets.reports.report_tables import (
     ThemedPicture,
     select_columns,
 )
-from tournament_assets.reports.run.method_sections import spell_price
 from tournament_assets.reports.sections import BattleLinks, Remarks, first_address
 from tournament_assets.reports.statements import render, render_counts, verdict
 from tournament_assets.tournament.asset_rows import (
@@ -65,6 +64,7 @@ from tournament_assets.tournament.formatting import (
     format_plural,
     format_rating,
     format_share,
+    format_usd,
     join_names,
 )
 
@@ -138,7 +138,8 @@ def verdict_section(
     """Return the section on how clear each lead is, on how many pairs, and what would settle it."""
     sentences, overviews = [], []
     for name, board in statements.items():
-        cost = spell_price(prices[name]) if name in prices else None
+        unknown, price = "an unknown amount" if name in prices else None, prices.get(name)
+        cost = unknown if price is None else format_usd(price)
         parts = [
             render(verdict(board, confidence=confidence, equivalent_within=equivalent_within)),
             *remarks.get(name, ()),
@@ -232,7 +233,7 @@ def numbers_section(
     for name, board in statements.items():
         columns = {"difference to the next\n(joint interval)": _to_the_next(board)}
         if name in compared:
-            columns |= fair_columns(compared[name], strata_by=("source",))
+            columns |= fair_columns(compared[name])
         tables.append((name, leaderboard_cells(board.rows, columns)))
     is_fair_as_it_is = all(shares.is_one_share for shares in compared.values())
     return ReportSection(

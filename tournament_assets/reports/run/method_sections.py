@@ -10,11 +10,6 @@ from tournament_assets.tournament.config import Mode, TournamentConfig
 from tournament_assets.tournament.formatting import format_confidence, format_usd
 
 
-def spell_price(price: float | None) -> str:
-    """Return a cost in US dollars, of which no price may be known."""
-    return "an unknown amount" if price is None else format_usd(price)
-
-
 def total_price(prices: Mapping[str, float | None]) -> str:
     """Return the total cost of judging; empty if a price is not known."""
     amounts = [price for price in prices.values() if price is not None]
