@@ -5,8 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tournament_assets.reports.csv_tables import read_csv_table
-from tournament_assets.reports.leaderboard import leaderboard_csv
+from tournament_assets.reports.csv_tables import read_csv_table, write_csv_table
 from tournament_assets.storage.tables import rows_of
 from tournament_assets.tournament.asset_rows import LeaderboardRow
 from tournament_assets.tournament.errors import InputError
@@ -38,7 +37,7 @@ ROWS = st.lists(
 def test_a_leaderboard_comes_back_from_its_csv_to_the_last_bit(rows: list[LeaderboardRow]) -> None:
     with TemporaryDirectory() as folder:
         path = Path(folder, "leaderboard.csv")
-        path.write_bytes(leaderboard_csv({"facts": rows}))
+        path.write_bytes(write_csv_table(LeaderboardRow, rows))
         assert [*rows_of(LeaderboardRow, read_csv_table(LeaderboardRow, path))] == rows
 
 
@@ -52,8 +51,8 @@ def test_what_is_no_such_table_is_refused(content: bytes, tmp_path: Path) -> Non
 
 def test_a_long_line_or_a_word_for_a_number_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "leaderboard.csv"
-    content = leaderboard_csv(
-        {"facts": [LeaderboardRow(dimension="facts", rank=1, entrant_id="a")]}
+    content = write_csv_table(
+        LeaderboardRow, [LeaderboardRow(dimension="facts", rank=1, entrant_id="a")]
     )
     for broken in (content[:-1] + b",more", content.replace(b"facts,1,", b"facts,first,")):
         path.write_bytes(broken)

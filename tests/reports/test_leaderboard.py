@@ -13,9 +13,9 @@ from rich.console import Console
 
 from tournament_assets.audits.first_place import FirstPlaceSupport
 from tournament_assets.ratings.rating_methods import WIN_SHARE
+from tournament_assets.reports.csv_tables import write_csv_table
 from tournament_assets.reports.leaderboard import (
     build_leaderboard,
-    leaderboard_csv,
     leaderboard_latex,
     leaderboard_sections,
 )
@@ -255,7 +255,9 @@ def test_the_table_is_set_by_latex_and_fits(
 
 
 def test_the_spreadsheet_has_every_column_and_empty_cells_for_what_is_absent() -> None:
-    rows = list(csv.DictReader(io.StringIO(leaderboard_csv(LEADERS).decode())))
+    rows = list(
+        csv.DictReader(io.StringIO(write_csv_table(LeaderboardRow, LEADERS["factuality"]).decode()))
+    )
     assert [row["entrant_id"] for row in rows][:2] == ["ada", SIGNS]
     assert rows[0]["rating"] == "1450.0"
     assert rows[1]["low"] == ""

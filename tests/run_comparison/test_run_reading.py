@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from tests.reports.builders import leader_row
-from tournament_assets.reports.leaderboard import leaderboard_csv
+from tournament_assets.reports.csv_tables import write_csv_table
 from tournament_assets.run_comparison.run_reading import read_finished_runs
 from tournament_assets.tournament.asset_rows import LeaderboardRow
 from tournament_assets.tournament.errors import InputError
@@ -69,7 +69,7 @@ def write_run(folder: Path, **changes: Any) -> Path:
 
 
 def write_leaderboard(folder: Path, rows: list[LeaderboardRow] | bytes) -> None:
-    content = rows if isinstance(rows, bytes) else leaderboard_csv({"facts": rows})
+    content = rows if isinstance(rows, bytes) else write_csv_table(LeaderboardRow, rows)
     (folder / "leaderboard.csv").write_bytes(content)
 
 

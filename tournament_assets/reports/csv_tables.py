@@ -1,12 +1,13 @@
-"""Tables read back from the CSV files of a run, as `report_tables.table_csv` writes them."""
+"""Tables as the CSV files of a run, and read back from them."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
 from tournament_assets.reports.rendering import unescape_csv
+from tournament_assets.reports.report_tables import table_csv
 from tournament_assets.storage.row_files import csv_rows
 from tournament_assets.storage.tables import Column, columns_of, make_table
 from tournament_assets.tournament.errors import InputError
@@ -17,6 +18,12 @@ _READERS: Mapping[str, Callable[[str], Any]] = {
     "string": unescape_csv,
     "list<item: string>": lambda cell: tuple(cell.split()),
 }
+
+
+def write_csv_table(row_type: type, rows: Iterable[Any]) -> bytes:
+    """Return every column of a table as CSV."""
+    columns = [column.name for column in columns_of(row_type)]
+    return table_csv(columns, ([getattr(row, name) for name in columns] for row in rows))
 
 
 def read_csv_table(row_type: type, path: Path) -> pd.DataFrame:

@@ -14,11 +14,10 @@ from tournament_assets.reports.report_tables import (
     ReportSection,
     ReportTable,
     select_columns,
-    table_csv,
     table_latex,
 )
 from tournament_assets.reports.statements import verdict_sentence
-from tournament_assets.storage.tables import columns_of, rows_of
+from tournament_assets.storage.tables import rows_of
 from tournament_assets.tournament.asset_rows import (
     EloRow,
     LeaderboardRow,
@@ -218,17 +217,6 @@ def leaderboard_latex(leaderboard: Mapping[str, Sequence[LeaderboardRow]]) -> st
     columns = select_columns(LeaderboardRow, *types)
     tables = {name: ReportTable.of(rows, columns) for name, rows in leaderboard.items()}
     return _NOTE + table_latex(tables, columns=[*types.values()])
-
-
-def leaderboard_csv(leaderboard: Mapping[str, Sequence[LeaderboardRow]]) -> bytes:
-    """Return every column of table "leaderboard" as CSV.
-
-    Args:
-        leaderboard: Rows of table "leaderboard" by dimension, best entrant first.
-    """
-    columns = [column.name for column in columns_of(LeaderboardRow)]
-    every_row = (row for rows in leaderboard.values() for row in rows)
-    return table_csv(columns, ([getattr(row, name) for name in columns] for row in every_row))
 
 
 _LONG_NAME = 14

@@ -367,10 +367,8 @@ class ReportSection:
         blocks = list[tuple[str, dict[str, _Part]]]()
         for title, table in () if self.one_at_a_time else self.tables:
             caption, parts = title or self.title, table.by_dimension
-            whole = ("", {caption: (table, None)})
-            blocks.append(
-                (caption, {name: (part, None) for name, part in parts.items()}) if parts else whole
-            )
+            shown = (parts or {caption: table}).items()
+            blocks.append((caption if parts else "", {name: (part, None) for name, part in shown}))
         names = dict.fromkeys((*tables, *pictures))
         title = self.title if 1 < len(names) <= MOST_CHOICES else ""
         return [*blocks, (title, {name: (tables.get(name), pictures.get(name)) for name in names})]

@@ -13,8 +13,9 @@ from tests.reports.builders import leader_row
 from tests.test_python_api import test_what_is_not_used_is_not_imported as check_imports
 from tournament_assets.cli import main
 from tournament_assets.extras.site.site import MOST_RUNS, read_runs, site_pages, write_site
-from tournament_assets.reports.leaderboard import leaderboard_csv
+from tournament_assets.reports.csv_tables import write_csv_table
 from tournament_assets.reports.sections import Doubt
+from tournament_assets.tournament.asset_rows import LeaderboardRow
 from tournament_assets.tournament.errors import InputError
 from tournament_assets.tournament.estimates import Rating
 
@@ -53,7 +54,7 @@ def write_run(
         leader_row(loser, 1400.0, interval=(1380, 1420), dimension="facts", rank=2, group="a"),
         leader_row("idle", None, dimension="facts", rank=3, n=0, note="no match"),
     ]
-    (folder / "leaderboard.csv").write_bytes(leaderboard_csv({"facts": rows}))
+    (folder / "leaderboard.csv").write_bytes(write_csv_table(LeaderboardRow, rows))
     for name in ("report.html", "report_battles_facts.html", "report.md"):
         (folder / name).write_text(f"{name} of day {day}")
     doubt = Doubt(f"a stand-in judged {EVIL}", "It is a stand-in.", is_red=True, section="method")

@@ -34,12 +34,11 @@ from tournament_assets.battles.columnar import ALL_FIELDS, write_parquet
 from tournament_assets.battles.columns import complete_battle_table
 from tournament_assets.ratings.elo_traces import EloTraces
 from tournament_assets.reports.battle_pages import verdicts_with_replies
-from tournament_assets.reports.leaderboard import leaderboard_csv
-from tournament_assets.reports.report_tables import table_csv
+from tournament_assets.reports.csv_tables import write_csv_table
 from tournament_assets.reports.run.page import DATE_MARK, FIRST_SCREEN
 from tournament_assets.storage.match_texts import without_repeated_texts
 from tournament_assets.storage.run_directory import FileContent
-from tournament_assets.storage.tables import AnyTable, StoredTable, rows_of, texts_of
+from tournament_assets.storage.tables import AnyTable, StoredTable, rows_of, rows_of_all, texts_of
 from tournament_assets.tournament.asset_rows import (
     EloRow,
     LeaderboardRow,
@@ -106,12 +105,13 @@ def build_run_files(
     yield "matches/matches.jsonl", partial(_write_json_lines, records=records)
     yield (
         "leaderboard.csv",
-        leaderboard_csv(by_dimension(rows_of(LeaderboardRow, tables.leaderboard))),
+        write_csv_table(LeaderboardRow, rows_of(LeaderboardRow, tables.leaderboard)),
     )
     yield "elo_ratings.json", _json(_elo_ratings(tables, settings))
     yield "elo_results.json", _json(_elo_results(tables))
     yield "elo_per_perm.npz", _elo_per_perm(tables)
-    yield "pairwise_winrates.csv", _win_rates_csv(tables.win_rates)
+    win_rates = rows_of_all(WinRateRow, tables.win_rates)
+    yield "pairwise_winrates.csv", write_csv_table(WinRateRow, win_rates)
     battles = complete_battle_table(tables.battles.arrow())
     yield (
         "battles.parquet",
@@ -189,12 +189,6 @@ def _elo_per_perm(tables: RunTables) -> bytes:
     buffer = io.BytesIO()
     np.savez(buffer, **arrays)
     return buffer.getvalue()
-
-
-def _win_rates_csv(win_rates: Mapping[str, pd.DataFrame]) -> bytes:
-    columns = list(next(iter(win_rates.values())).columns)
-    rows = [row for frame in win_rates.values() for row in rows_of(WinRateRow, frame)]
-    return table_csv(columns, ([getattr(row, name) for name in columns] for row in rows))
 
 
 def _json(value: Any) -> bytes:
