@@ -82,7 +82,7 @@ def tables_page() -> str:
     ]
     for row in ASSETS:
         sources = ", ".join(f"`{name}`" for name in (*row.input_rows(), *row.after))
-        name = f"`{row.name}`" + (f", {row.presence.note}" if row.presence.note else "")
+        name = f"`{row.name}`" + (f", {row.note}" if row.note else "")
         lines.append(
             f"| {name} | {' × '.join(row.axes) or '–'} | {sources or '–'} "
             f"| {_STORED[row.stored_as]} |"

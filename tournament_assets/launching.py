@@ -224,7 +224,7 @@ class _Runner:
             )
         kept = [name for name in stage.assets if name not in names]
         self._warnings += [*self._fresh.warnings(kept, partition), *failed_checks(result)]
-        if not any(self._rows[name].takes_gpu(self._plan) for name in stage.assets):
+        if not any(self._rows[name].needs_gpu(self._plan) for name in stage.assets):
             # The judge can take hours; do not hold the GPU meanwhile.
             release_models()
 

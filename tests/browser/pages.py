@@ -124,7 +124,7 @@ def narrow_to(page: Page, selection: str) -> None:
 def count_made(project: SmallProject) -> int:
     """Count what the graph makes: neither read from outside nor made on request."""
     rows = rows_of(build_plan(load_config(project.config_path), project.environment)).values()
-    return sum(row.stored_as != "file" and not row.presence.on_request for row in rows)
+    return sum(row.stored_as != "file" and not row.on_request for row in rows)
 
 
 def wait_for_report(page: Page, project: SmallProject, mode: str) -> None:

@@ -47,7 +47,7 @@ class Model:
 
     def __post_init__(self) -> None:
         self.rows = {
-            name: row for name, row in rows_of(self.plan).items() if not row.presence.on_request
+            name: row for name, row in rows_of(self.plan).items() if not row.on_request
         }
         for place in self.places(*(name for name, row in self.rows.items() if is_read(row))):
             self.inputs[place] = "as it was"

@@ -111,7 +111,7 @@ def build_assets(
     by_name = {row.name: row for row in rows}
 
     def build(row: AssetRow) -> Any:
-        if row.presence.on_request:
+        if row.on_request:
             return _build_reported(plan, row, by_name, resource_prefix)
         if row.stored_as == "file":
             return _build_observed(plan, row)
@@ -133,7 +133,7 @@ def check_result(check: Check) -> dg.AssetCheckResult:
         passed=check.passed,
         severity=severity,
         description=check.description,
-        metadata={name: _metadata_value(each) for name, each in check.metadata.items()},
+        metadata={name: _metadata_value(value) for name, value in check.metadata.items()},
     )
 
 
@@ -198,15 +198,10 @@ class _Step:
             return _partition(plan, self.row, context)
 
         def step() -> Step:
-            mode, *name = sorted(partition().items(), reverse=True)
-            return Step(
-                plan,
-                mode[1],
-                name[0][1] if name else "",
-                cast("Log", context.log),
-                partial(recorded_of, plan, context.instance),
-                context.run.tags,
-            )
+            mode, *name = [part for _, part in sorted(partition().items(), reverse=True)]
+            recorded = partial(recorded_of, plan, context.instance)
+            log = cast("Log", context.log)
+            return Step(plan, mode, "".join(name), log, recorded, context.run.tags)
 
         def resource(name: str) -> Any:
             return values[f"{self.prefix}{name}"]
@@ -258,7 +253,7 @@ def _build_asset(step: _Step, rows: Mapping[str, AssetRow]) -> dg.AssetsDefiniti
         kind = row.input_types.get(name)
         types[name] = kind if isinstance(kind, type) else inspect.Parameter.empty
     step.declare(compute, types, result=_RESULTS[row.stored_as])
-    manager, needs_gpu = _IO_MANAGERS[row.stored_as], row.takes_gpu(plan)
+    manager, needs_gpu = _IO_MANAGERS[row.stored_as], row.needs_gpu(plan)
     definition: dg.AssetsDefinition = dg.asset(
         key=key,
         description=inspect.getdoc(row.make),
@@ -309,11 +304,8 @@ def _refuse_in_backfill(
     A backfill continues with whatever was materialised, in a separate run, and ignores the checks:
     there a blocking check stops only steps of the same run.
     """
-    refused = [
-        each
-        for each in checks
-        if each.name in row.blocking_checks and each.is_error and not each.passed
-    ]
+    blocking = [check for check in checks if check.name in row.blocking_checks]
+    refused = [check for check in blocking if check.is_error and not check.passed]
     for check in refused:
         context.log_event(check_evaluation(context.asset_key, check))
     if refused:
@@ -325,16 +317,15 @@ def _build_reported(
 ) -> dg.AssetSpec:
     """Build the asset that a separate job reports."""
     sources = {**row.input_rows(), **dict.fromkeys(row.after, Input())}
-    upstream = {
-        name: edge_between(rows[name].axes, row.axes, over=each.over)
-        for name, each in sources.items()
-        if name in rows
-    }
     return dg.AssetSpec(
         asset_key(plan, row.name),
         deps=[
-            dg.AssetDep(asset_key(plan, name), partition_mapping=edge.mapping)
-            for name, edge in upstream.items()
+            dg.AssetDep(
+                asset_key(plan, name),
+                partition_mapping=edge_between(rows[name].axes, row.axes, over=source.over).mapping,
+            )
+            for name, source in sources.items()
+            if name in rows
         ],
         **_described(plan, row),
         description=_one_line(row),
@@ -365,8 +356,17 @@ def build_reporting_op(
 
         def load(asset: str, how: Input) -> Any:
             def load_of(**changed: str) -> Any:
-                place = dg.MultiPartitionKey({**partition, **changed})
-                return _load(asset_key(plan, asset), place, definition, tables, how.may_be_missing)
+                source = dg.build_input_context(
+                    asset_key=asset_key(plan, asset),
+                    partition_key=dg.MultiPartitionKey({**partition, **changed}),
+                    asset_partitions_def=definition,
+                )
+                try:
+                    return tables.load_input(source)
+                except FileNotFoundError:
+                    if how.may_be_missing:
+                        return None
+                    raise
 
             if how.over is None:
                 return load_of()
@@ -404,7 +404,7 @@ def build_reporting_op(
     return dg.op(
         name=f"{plan.tournament_id}__{row.name}",
         description=_one_line(row),
-        pool=_GPU_POOL if row.takes_gpu(plan) else None,
+        pool=_GPU_POOL if row.needs_gpu(plan) else None,
     )(compute)
 
 
@@ -418,7 +418,7 @@ def build_reported_checks(
     return [
         _build_reported_check(plan, row, name, description)
         for row in rows
-        if row.presence.on_request
+        if row.on_request
         for name, description in row.checks_of(plan).items()
     ]
 
@@ -457,24 +457,6 @@ def _build_reported_check(
         )
 
     return dg.asset_check(asset=key, name=name, description=description)(repeat)
-
-
-def _load(
-    key: dg.AssetKey,
-    partition: dg.MultiPartitionKey,
-    definition: dg.PartitionsDefinition[str],
-    tables: dg.IOManager,
-    may_be_missing: bool,
-) -> Any:
-    context = dg.build_input_context(
-        asset_key=key, partition_key=partition, asset_partitions_def=definition
-    )
-    try:
-        return tables.load_input(context)
-    except FileNotFoundError:
-        if may_be_missing:
-            return None
-        raise
 
 
 def _one_line(row: AssetRow) -> str:
@@ -532,7 +514,7 @@ def _result(
         data_version=dg.DataVersion(str(stored.version)),
         tags=tags,
         metadata={
-            **{name: _metadata_value(each) for name, each in stored.metadata.items()},
+            **{name: _metadata_value(value) for name, value in stored.metadata.items()},
             **({} if recipe is None else {MADE_FROM: dg.MetadataValue.json(dict(recipe))}),
         },
         check_results=[check_result(check) for check in stored.checks],
@@ -576,11 +558,11 @@ def _code_references(plan: TournamentPlan, row: AssetRow) -> dict[str, Any]:
 def _column_schema(row_type: type) -> dict[str, Any]:
     columns = [
         dg.TableColumn(
-            name=each.name,
-            type=each.kind,
-            description=each.description,
-            constraints=dg.TableColumnConstraints(nullable=each.is_nullable),
+            name=column.name,
+            type=column.kind,
+            description=column.description,
+            constraints=dg.TableColumnConstraints(nullable=column.is_nullable),
         )
-        for each in columns_of(row_type)
+        for column in columns_of(row_type)
     ]
     return {"dagster/column_schema": dg.TableSchema(columns=columns)}

@@ -175,7 +175,7 @@ def run_plainly(
             rows = [row for row in needed if row.job == job.name]
             for name in engine.names_of(rows[0]) if rows else ():
                 engine.run(job, rows, name, on_done)
-            if not any(row.takes_gpu(plan) for row in rows):
+            if not any(row.needs_gpu(plan) for row in rows):
                 # The judge can take hours; nobody should wait for the GPU meanwhile.
                 release_models()
     return engine.done

@@ -168,7 +168,7 @@ class RecipeBook:
         return [
             Place(name, join_partition(dict(zip(row.axes, values, strict=True))))
             for name, row in self.rows.items()
-            if row.stored_as != "file" and not row.presence.on_request
+            if row.stored_as != "file" and not row.on_request
             for values in product(
                 *(
                     (mode,) if axis == "mode" else axis_names(self.plan.config, axis)

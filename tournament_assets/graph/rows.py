@@ -123,30 +123,6 @@ _SURROUNDINGS: Mapping[object, str] = {
 }
 
 
-def _role_and_type(annotation: Any) -> tuple[str, Any]:
-    """Return what an argument of a type is, one of the above or an asset, and its plain type."""
-    if get_origin(annotation) is Annotated:
-        kind, role = get_args(annotation)
-        return role, kind
-    return _SURROUNDINGS.get(annotation, "asset"), annotation
-
-
-@dataclass(frozen=True, slots=True)
-class Presence:
-    """When a tournament has an asset.
-
-    Attributes:
-        when: Whether a tournament has it; None for all.
-        note: The same in words, for the table in the documentation.
-        on_request: Whether only its own job makes it: to the graph it is external, so that no
-            button in the UI runs it, and it is never missing or out of date.
-    """
-
-    when: Callable[[TournamentPlan], bool] | None = None
-    note: str = ""
-    on_request: bool = False
-
-
 @dataclass(frozen=True)
 class AssetRow:
     """One asset: where it stands in the graph, and the function that makes it.
@@ -175,8 +151,11 @@ class AssetRow:
             read as a whole: it holds a row or more per pair of entrants and prompt, or whole pages;
             npz arrays; a run's directory; or a file that people edit.
         kinds: Labels in the UI.
-        needs_gpu: Whether its step needs a GPU, of which there is one; None if it never does.
-        presence: When a tournament has it.
+        needs_gpu: Whether its step needs a GPU, of which there is one.
+        is_in: Whether a tournament has it.
+        note: The same in words, for the table in the documentation.
+        on_request: Whether only its own job makes it: to the graph it is external, so that no
+            button in the UI runs it, and it is never missing or out of date.
         prepares: The asset that it is made for: it runs where that one does, and not where that
             one asks nothing or only what failed.
         names: What of a plan its text names besides its inputs: part of what it is made with.
@@ -199,8 +178,10 @@ class AssetRow:
     blocking_checks: Mapping[str, str] = field(default_factory=dict)
     stored_as: Literal["table", "stream", "arrays", "folder", "file"] = "table"
     kinds: AbstractSet[str] | Callable[[TournamentPlan], AbstractSet[str]] = frozenset({"parquet"})
-    needs_gpu: Callable[[TournamentPlan], bool] | None = None
-    presence: Presence = Presence()
+    needs_gpu: Callable[[TournamentPlan], bool] = lambda _: False
+    is_in: Callable[[TournamentPlan], bool] = lambda _: True
+    note: str = ""
+    on_request: bool = False
     prepares: str = ""
     names: Callable[[TournamentPlan], list[Any]] | None = None
     untold: AbstractSet[str] = frozenset()
@@ -225,8 +206,13 @@ class AssetRow:
     @cached_property
     def arguments(self) -> Mapping[str, tuple[str, Any]]:
         """The role and the type of each argument of the function."""
-        parameters = inspect.signature(self.make).parameters
-        return {name: _role_and_type(item.annotation) for name, item in parameters.items()}
+        arguments: dict[str, tuple[str, Any]] = {}
+        for name, item in inspect.signature(self.make).parameters.items():
+            kind, role = item.annotation, _SURROUNDINGS.get(item.annotation, "asset")
+            if get_origin(kind) is Annotated:
+                kind, role = get_args(kind)
+            arguments[name] = role, kind
+        return arguments
 
     def type_of(self, role: str) -> Any:
         """Return the type of the argument that has a role; None if there is none."""
@@ -266,10 +252,9 @@ class AssetRow:
                 values[name] = kind(**{asset: assets[asset] for asset in names})
             elif role == "tables":
                 values[name] = {asset: assets[asset] for asset in self.tables if asset in assets}
-            elif role == "options":
-                values[name] = kind(**supplies[role]())
             else:
-                values[name] = supplies[role]()
+                value = supplies[role]()
+                values[name] = kind(**value) if role == "options" else value
         return self.make(**values)
 
     def input_rows(self) -> Mapping[str, Input]:
@@ -280,21 +265,9 @@ class AssetRow:
         }
 
     def told(self, options: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the run's options that its function takes.
-
-        Args:
-            options: What was asked of the run, by name.
-        """
+        """Return those of the run's options, by name, that its function takes."""
         names = self.options.keys() - self.untold
         return {name: value for name, value in options.items() if name in names}
-
-    def takes_gpu(self, plan: TournamentPlan) -> bool:
-        """Whether its step needs a GPU in a tournament."""
-        return self.needs_gpu is not None and self.needs_gpu(plan)
-
-    def is_in(self, plan: TournamentPlan) -> bool:
-        """Whether a tournament has it."""
-        return self.presence.when is None or self.presence.when(plan)
 
     def kinds_of(self, plan: TournamentPlan) -> AbstractSet[str]:
         """Return what the UI marks it with."""

@@ -30,7 +30,6 @@ from tournament_assets.graph.rows import (
     MODE_BY_ENTRANT,
     AssetRow,
     JobRow,
-    Presence,
 )
 from tournament_assets.project.plan import TournamentPlan
 from tournament_assets.reports.run.section_table import SECTIONS
@@ -90,7 +89,8 @@ _judge_test = partial(
     AssetRow,
     stage="tests",
     axes=MODE_BY_DIMENSION,
-    presence=Presence(note="on request", on_request=True),
+    note="on request",
+    on_request=True,
 )
 
 
@@ -154,7 +154,8 @@ _CORE = (
         axes=MODE,
         after=("entrants",),
         kinds=_entrant_kinds,
-        presence=Presence(responses.has_served_entrants, "where an entrant is behind an API"),
+        is_in=responses.has_served_entrants,
+        note="where an entrant is behind an API",
     ),
     AssetRow(
         responses.entrant_responses,
@@ -220,7 +221,8 @@ _CORE = (
         job="judging",
         axes=MODE_BY_DIMENSION,
         settings=settings.stopping_settings,
-        presence=Presence(judging.is_adaptive, "with `adaptive` in a mode"),
+        is_in=judging.is_adaptive,
+        note="with `adaptive` in a mode",
     ),
     AssetRow(
         verdicts.jury,
@@ -228,7 +230,8 @@ _CORE = (
         job="judging",
         axes=MODE_BY_DIMENSION,
         settings=settings.jury_settings,
-        presence=Presence(verdicts.has_jury, "of several judges"),
+        is_in=verdicts.has_jury,
+        note="of several judges",
     ),
     AssetRow(
         verdicts.judge_verdicts,
@@ -297,7 +300,7 @@ _CORE = (
         publishing.run_comparison,
         after=("run_artifacts",),
         kinds={"parquet", "markdown"},
-        presence=Presence(note="this run and the one before"),
+        note="this run and the one before",
     ),
     _judge_test(
         judge_repeats.judge_repeats,

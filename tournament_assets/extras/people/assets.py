@@ -50,7 +50,7 @@ from tournament_assets.graph.outputs import (
     known,
     markdown_table,
 )
-from tournament_assets.graph.rows import MODE, MODE_BY_DIMENSION, AssetRow, Presence, Step
+from tournament_assets.graph.rows import MODE, MODE_BY_DIMENSION, AssetRow, Step
 from tournament_assets.graph.settings import trusting_settings
 from tournament_assets.project.plan import TournamentPlan
 from tournament_assets.runs.provenance import name_models
@@ -515,7 +515,8 @@ ROWS = (
         human_battles,
         job="prompts",
         axes=MODE,
-        presence=Presence(has_human_battles, "where the config names a file"),
+        is_in=has_human_battles,
+        note="where the config names a file",
     ),
     _rating(people_ratings, settings=people_rating_settings),
     _rating(people_measures, settings=people_measure_settings, checks=people_checks),

@@ -128,7 +128,7 @@ def build_jobs(
             plan, row, refuse_run=refuse_run, resource_prefix=resource_prefix
         )
         for row in rows_of(plan).values()
-        if row.presence.on_request
+        if row.on_request
     }
     jobs: list[Any] = []
     for job in jobs_of(plan):

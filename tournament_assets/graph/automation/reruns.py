@@ -51,7 +51,7 @@ def find_out_of_date(
         For each partition that has to run, its assets that have to, in the stage's order; empty
         means all.
     """
-    names = [name for name in stage.assets if not book.rows[name].presence.on_request]
+    names = [name for name in stage.assets if not book.rows[name].on_request]
     by_partition = {
         partition: book.out_of_date(
             [Place(name, str(partition)) for name in names], distrusts=distrusts
