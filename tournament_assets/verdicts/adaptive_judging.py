@@ -282,7 +282,8 @@ class _Duel:
             shares = [share for rows in settled if (share := _share(rows, weights)) is not None]
             if shares:
                 self._shares[name] = fmean(shares)
-        later = [samples for _, samples in self._order[end:] if not self._is_all_free(samples)]
+        later = [samples for _, samples in self._order[end:]]
+        counted = [self._shares[name] for name, _ in self._order[:end] if name in self._shares]
         first = self._order[0][1][0]
         row = DecisionRow(
             dimension=self._dimension,
@@ -292,7 +293,8 @@ class _Duel:
             round=len(self._rows) + 1,
             prompts=len(self._order),
             looked_at=min(end, len(self._order)),
-            counted=0,
+            counted=len(counted),
+            share=float(np.mean(counted)) if counted else None,
             pending=pending,
             tail=(),
             weight=1.0,
@@ -308,9 +310,6 @@ class _Duel:
             path=(),
         )
         self._rows.append(row)
-        counted = self.shares[~np.isnan(self.shares)]
-        share = float(counted.mean()) if counted.size else None
-        self._rows[-1] = replace(row, counted=counted.size, share=share)
 
     def decide(self, decision: PairDecision) -> None:
         """Add the decisions by the evidence, and what is judged after a stop."""
@@ -336,14 +335,10 @@ class _Duel:
         later = {
             name: samples
             for name, samples in self._order[row.looked_at :]
-            if not self._is_all_free(samples)
+            if self._n_asked(samples)
         }
-        tail = tail_prompts(
-            list(later),
-            pair=(row.entrant_a, row.entrant_b),
-            share=share,
-            salt=self._dimension,
-        )
+        pair = row.entrant_a, row.entrant_b
+        tail = tail_prompts([*later], pair=pair, share=share, salt=self._dimension)
         saved = [samples for name, samples in later.items() if name not in set(tail)]
         return replace(
             row,
@@ -370,9 +365,6 @@ class _Duel:
         """Yield the pairs of later rounds, if there may be any."""
         if self.is_open:
             yield from map(pair_key, self.round_to(len(self._order)))
-
-    def _is_all_free(self, samples: Sequence[PairToJudge]) -> bool:
-        return all(map(self._is_free, samples))
 
     def _n_asked(self, samples: Sequence[PairToJudge]) -> int:
         return sum(not self._is_free(pair) for pair in samples)
