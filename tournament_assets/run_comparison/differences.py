@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import partial
 from typing import Annotated, Any
 
 from tournament_assets.audits.agreement import (
@@ -207,17 +208,6 @@ class FlipReport:
         return sum(pair.change == change for pair in self.pairs)
 
     @property
-    def n_settled(self) -> int:
-        """Pairs that both runs settled."""
-        return self.total.flips.n + (self.rest.flips.n if self.rest else 0)
-
-    @property
-    def n_one_sided(self) -> int:
-        """Pairs that only one run settled, or has."""
-        only_one = sum((*self.only_then.values(), *self.only_now.values()))
-        return only_one + self.count(Change.LOST) + self.count(Change.GAINED)
-
-    @property
     def asked_otherwise(self) -> dict[str, int]:
         """Number of pairs with changed requests, by dimension, without zeros."""
         return dict(Counter(pair.dimension for pair in self.pairs if pair.requests_changed))
@@ -251,10 +241,7 @@ def compare_judgments(
     has_touched = any(pair.requests_changed for pair in pairs)
     rest = [pair for pair in pairs if has_touched and not pair.requests_changed]
 
-    def count(
-        members: Sequence[ComparedPair], dimension: str | None = None, source: str | None = None
-    ) -> FlipCount:
-        return _count_flips(members, resampling, dimension=dimension, source=source)
+    count = partial(_count_flips, resampling)
 
     def touched(members: Sequence[ComparedPair]) -> list[ComparedPair]:
         return [pair for pair in members if pair.requests_changed or not has_touched]
@@ -271,8 +258,8 @@ def compare_judgments(
             for group in ([pair for pair in members if pair.source == source],)
         ),
         rest=count(rest) if rest else None,
-        only_then=_count_by_dimension(only_then),
-        only_now=_count_by_dimension(only_now),
+        only_then=Counter(dimension for dimension, *_ in only_then),
+        only_now=Counter(dimension for dimension, *_ in only_now),
     )
 
 
@@ -333,11 +320,10 @@ def _differ(then: tuple[str | None, ...], now: tuple[str | None, ...]) -> bool |
 
 
 def _count_flips(
-    pairs: Sequence[ComparedPair],
     resampling: Resampling,
-    *,
-    dimension: str | None,
-    source: str | None,
+    pairs: Sequence[ComparedPair],
+    dimension: str | None = None,
+    source: str | None = None,
 ) -> FlipCount:
     labels = [
         LabelPair(pair.prompt_id, _label(pair.then), _label(pair.now), pair.weight)
@@ -345,13 +331,14 @@ def _count_flips(
     ]
     agreement, confidence = measure_agreement(labels, resampling), resampling.confidence
     became = Counter(pair.change for pair in pairs)
-    flipped = [pair for pair in pairs if pair.change.is_flip]
+    settled = [pair for pair in pairs if Outcome.UNJUDGED not in (pair.then, pair.now)]
+    flipped = [pair for pair in settled if pair.change.is_flip]
     return FlipCount(
         dimension=dimension,
         source=source,
-        flips=_share_of_flips(pairs, confidence=confidence),
+        flips=_share_of_flips(settled, confidence=confidence),
         flipped=len(flipped),
-        questions=_flips_of_questions(pairs, confidence=confidence),
+        questions=_flips_of_questions(settled, confidence=confidence),
         changes={change: became[change] for change in Change if change is not Change.NONE},
         shown_otherwise=sum(
             bool(pair.responses_changed or pair.question_changed) for pair in flipped
@@ -360,8 +347,7 @@ def _count_flips(
     )
 
 
-def _share_of_flips(pairs: Sequence[ComparedPair], *, confidence: float) -> Estimate:
-    settled = [pair for pair in pairs if Outcome.UNJUDGED not in (pair.then, pair.now)]
+def _share_of_flips(settled: Sequence[ComparedPair], *, confidence: float) -> Estimate:
     weights = [pair.weight for pair in settled]
     if len(set(weights)) < 2:
         flipped = sum(pair.change.is_flip for pair in settled)
@@ -373,15 +359,13 @@ def _share_of_flips(pairs: Sequence[ComparedPair], *, confidence: float) -> Esti
     )
 
 
-def _flips_of_questions(pairs: Sequence[ComparedPair], *, confidence: float) -> Estimate:
+def _flips_of_questions(settled: Sequence[ComparedPair], *, confidence: float) -> Estimate:
     """Return the share of flips among different questions.
 
     Questions about several samples of a prompt are much alike, so that prompts are then taken as
     independent and not the questions; one prompt alone bounds nothing.
     """
-    questions = [
-        pair for pair in pairs if Outcome.UNJUDGED not in (pair.then, pair.now) and not pair.is_copy
-    ]
+    questions = [pair for pair in settled if not pair.is_copy]
     flipped: dict[tuple[object, ...], tuple[str, bool]] = {}
     for pair in questions:
         key = pair.dimension, pair.requests
@@ -399,10 +383,6 @@ def _label(outcome: Outcome) -> str | None:
     if outcome.is_tie:
         return Outcome.TIE.value
     return None if outcome is Outcome.UNJUDGED else outcome.value
-
-
-def _count_by_dimension(keys: Iterable[PairKey]) -> dict[str, int]:
-    return dict(Counter(dimension for dimension, *_ in keys))
 
 
 class Sameness(StrEnum):
@@ -452,22 +432,19 @@ def judge_sameness(
         ratings_moved: Number of ratings that changed.
     """
     shares = [(_share(where, count), count.questions) for where, count in _compared_groups(flips)]
-    reasons = [share for share, questions in shares if (questions.low or 0.0) > tolerance]
-    if reasons:
-        return SamenessVerdict(Sameness.DIFFERS, tolerance, tuple(reasons))
-    if not flips.n_settled:
-        reason = "no pair was settled in both runs"
-        return SamenessVerdict(Sameness.UNDECIDED, tolerance, (reason,))
     doubts = [share for share, questions in shares if (questions.high or 0.0) > tolerance]
     doubts += _doubts(flips, places_changed=places_changed, ratings_moved=ratings_moved)
-    if doubts:
-        return SamenessVerdict(Sameness.UNDECIDED, tolerance, tuple(doubts))
-    reasons = [share for share, _ in shares]
-    return SamenessVerdict(
-        Sameness.SAME,
-        tolerance,
-        tuple(reasons or ["no judgment flipped and all requests are the same"]),
-    )
+    sameness = Sameness.UNDECIDED
+    if reasons := [share for share, questions in shares if (questions.low or 0.0) > tolerance]:
+        sameness = Sameness.DIFFERS
+    elif not (flips.total.flips.n or (flips.rest and flips.rest.flips.n)):
+        reasons = ["no pair was settled in both runs"]
+    elif doubts:
+        reasons = doubts
+    else:
+        sameness, reasons = Sameness.SAME, [share for share, _ in shares]
+    reasons = reasons or ["no judgment flipped and all requests are the same"]
+    return SamenessVerdict(sameness, tolerance, tuple(reasons))
 
 
 def _compared_groups(flips: FlipReport) -> Iterator[tuple[str, FlipCount]]:
@@ -481,7 +458,8 @@ def _compared_groups(flips: FlipReport) -> Iterator[tuple[str, FlipCount]]:
 
 def _doubts(flips: FlipReport, *, places_changed: int, ratings_moved: int) -> Iterator[str]:
     """Yield the reasons, apart from flips, why two runs may not be the same."""
-    one_sided = flips.n_one_sided
+    one_sided = sum((*flips.only_then.values(), *flips.only_now.values()))
+    one_sided += flips.count(Change.LOST) + flips.count(Change.GAINED)
     if one_sided:
         yield f"pairs that only one run settled: {one_sided}"
     if places_changed:
@@ -613,24 +591,20 @@ class RatingMove:
     now: Rating | None
 
     @property
+    def _values(self) -> list[float | None]:
+        return [None if rating is None else rating.value for rating in (self.then, self.now)]
+
+    @property
     def difference(self) -> float | None:
         """Increase of the mean in Elo points; None unless known in both runs."""
-        if (
-            self.then is None
-            or self.now is None
-            or self.then.value is None
-            or self.now.value is None
-        ):
-            return None
-        return self.now.value - self.then.value
+        first, second = self._values
+        return None if first is None or second is None else second - first
 
     @property
     def rated(self) -> tuple[bool, bool]:
         """Whether the entrant is rated in the first run, and in the second."""
-        first, second = (
-            rating is not None and rating.value is not None for rating in (self.then, self.now)
-        )
-        return first, second
+        first, second = self._values
+        return first is not None, second is not None
 
     @property
     def is_of_place(self) -> bool:
