@@ -37,7 +37,7 @@ class Bench:
         session = self.unbegun(**options)
         lease = self.ledger.acquire_lease(SCOPE)
         assert isinstance(lease, Lease)
-        session.state.lease = lease
+        session.lease = lease
         return session
 
     def unbegun(self, **options: Any) -> JudgingSession:

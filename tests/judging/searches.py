@@ -45,7 +45,7 @@ class Search:
 
     def end(self) -> Bench:
         """Let the run be over, as if it had been killed."""
-        self.bench.ledger.release_lease(self.session.state.lease)
+        self.bench.ledger.release_lease(self.session.lease)
         return self.bench
 
 

@@ -136,7 +136,7 @@ def test_a_direct_intent_of_a_killed_run_is_closed_and_what_it_lacks_is_asked_ag
         ask_directly(session, requests_for(8), attempt=1)
     assert bench.ledger.states == ["intent"]
     assert len(bench.ledger.replies) == 3
-    bench.ledger.release_lease(session.state.lease)
+    bench.ledger.release_lease(session.lease)
     bench.judge.answer = lambda request: reply_row(request.custom_id)
     tally = settle(bench, 8)
     assert bench.clock.naps == []  # there is nothing to look for
@@ -292,7 +292,7 @@ def test_batches_that_another_service_was_sent_are_not_given_up_where_there_are_
     intent = write_intent(session, requests_for(1), attempt=1, channel="batch")
     assert intent is not None
     bench.ledger.record_created(intent.nonce, "b1")
-    bench.ledger.release_lease(session.state.lease)
+    bench.ledger.release_lease(session.lease)
     with pytest.raises(JudgeError, match=r"WithoutBatches.* takes none"):
         settle(bench, 1)
     assert bench.ledger.states == ["created"]

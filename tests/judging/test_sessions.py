@@ -48,7 +48,7 @@ def test_a_lease_is_held_and_given_back() -> None:
     ledger, clock, progress = FakeLedger(), Clock(), Progress()
     session = session_of(ledger, clock, progress)
     with hold_lease(session):
-        assert ledger.leases == {SCOPE: session.state.lease.token}
+        assert ledger.leases == {SCOPE: session.lease.token}
         assert len(renewal_threads()) == 1
     assert ledger.leases == {}
     assert renewal_threads() == []
@@ -78,7 +78,7 @@ def test_somebody_elses_lease_is_waited_for() -> None:
 
     session = session_of(ledger, clock, progress, sleep=sleep)
     with hold_lease(session):
-        assert session.state.lease.token != other.token
+        assert session.lease.token != other.token
     assert clock.naps == [1.0, 2.0, 4.0, 4.0]
     assert progress.heard("factuality (pilot)")
 

@@ -273,7 +273,7 @@ def saying(*replies: dict[str, Any]) -> Bench:
     session = bench.session()
     ask_directly(session, requests_for(1)[:1], attempt=1)
     ask_directly(session, requests_for(1)[1:], attempt=1)
-    bench.ledger.release_lease(session.state.lease)
+    bench.ledger.release_lease(session.lease)
     return bench
 
 

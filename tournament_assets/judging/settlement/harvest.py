@@ -90,7 +90,7 @@ def harvest_batch(session: JudgingSession, batch: SubmittedBatch, status: BatchS
             reason=reason,
         )
         if broken is not None:
-            session.state.unread[batch.nonce] = unread
+            session.unread[batch.nonce] = unread
             raise broken
         if unread.n_counted > len(harvest.seen) + len(harvest.lines):
             leave_unread(session, batch, unread)
@@ -108,7 +108,7 @@ def harvest_batch(session: JudgingSession, batch: SubmittedBatch, status: BatchS
     session.ledger.record_closed(batch.nonce, state="harvested")
     if status.is_cancelled or (CANCELLED, None) in harvest.results:
         n_kept = len(harvest.seen - harvest.failed)
-        session.state.cancelled[batch.batch_id] = (n_kept, len(keys) - n_kept)
+        session.cancelled[batch.batch_id] = (n_kept, len(keys) - n_kept)
     _stop_if_hopeless(session, batch, harvest)
 
 
@@ -138,8 +138,8 @@ def leave_unread(session: JudgingSession, batch: SubmittedBatch, unread: UnreadR
         f"batch {batch.batch_id} holds {unread.n_counted} results as the service counts them, and "
         f"none could be read for {len(unread.missing)} of its requests ({unread.reason})"
     )
-    if session.terms.may_pay_again and session.state.paid_again.isdisjoint(unread.missing):
-        session.state.paid_again.update(unread.missing)
+    if session.terms.may_pay_again and session.paid_again.isdisjoint(unread.missing):
+        session.paid_again.update(unread.missing)
         session.progress.note(f"{what}; these are asked and paid for again")
         session.ledger.record_closed(batch.nonce, state="lost")
         return
@@ -205,14 +205,14 @@ def record_part(session: JudgingSession, nonce: str, part: Sequence[tuple[str, R
     tally = session.tally
     final = [(key, row) for key, row in part if is_final(row)]
     failed = [(key, row) for key, row in part if not is_final(row)]
-    with session.state.writing:
+    with session.writing:
         if final:
             tally.paid_twice += session.ledger.record_rows(nonce, final)
         if failed:
             session.ledger.record_failures(nonce, failed)
         session.on_rows(part)
         for _, row in final:
-            session.state.seen.add(row)
+            session.seen.add(row)
         tally.harvested += len(final)
         tally.failed += len(failed)
         tally.answered = min(tally.answered + len(final), tally.total)
@@ -301,7 +301,7 @@ def collect_batches(session: JudgingSession, batches: Sequence[SubmittedBatch]) 
     late: list[SubmittedBatch] = []
     deadline = session.terms.waiting.deadline_seconds
     for batch in harvest_ended(session, batches, deadline_seconds=deadline):
-        if (unread := session.state.unread.get(batch.nonce)) is not None:
+        if (unread := session.unread.get(batch.nonce)) is not None:
             leave_unread(session, batch, unread)
         else:
             late.append(batch)

@@ -230,29 +230,7 @@ class SettlementTerms:
     has_answered: bool = False
 
 
-@dataclass(slots=True)
-class SettlementState:
-    """How far a settlement has come, apart from its tally.
-
-    Attributes:
-        seen: What the replies so far were like.
-        unread: Ended batches whose results break off, by nonce.
-        cancelled: Batches cancelled at the service, by name: how many replies came, and how many
-            requests have none.
-        paid_again: Requests whose unread results were written off in this settlement.
-        lease: The right to submit the scope's work, while `hold_lease` holds it.
-        writing: Held while rows are written down and counted.
-    """
-
-    seen: SeenReplies = field(default_factory=SeenReplies)
-    unread: dict[str, UnreadResults] = field(default_factory=dict)
-    cancelled: dict[str, tuple[int, int]] = field(default_factory=dict)
-    paid_again: set[str] = field(default_factory=set)
-    lease: Lease = field(init=False)
-    writing: threading.Lock = field(default_factory=threading.Lock)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class JudgingSession:
     """One settlement: whose work it is, how it is to be done, and what was done so far.
 
@@ -268,7 +246,13 @@ class JudgingSession:
         places: Entered for each direct request until its reply is written down; settlements that
             ask together share it, so that together they do not exceed the limit.
         tally: What was done so far.
-        state: What else the steps of the settlement hand on to each other.
+        seen: What the replies so far were like.
+        unread: Ended batches whose results break off, by nonce.
+        cancelled: Batches cancelled at the service, by name: how many replies came, and how many
+            requests have none.
+        paid_again: Requests whose unread results were written off in this settlement.
+        lease: The right to submit the scope's work, while `hold_lease` holds it.
+        writing: Held while rows are written down and counted.
     """
 
     scope: JudgingScope
@@ -281,7 +265,12 @@ class JudgingSession:
     on_rows: Listener = tell_nobody
     places: Callable[[], AbstractContextManager[Any]] = nullcontext
     tally: Tally = field(default_factory=Tally)
-    state: SettlementState = field(default_factory=SettlementState)
+    seen: SeenReplies = field(default_factory=SeenReplies)
+    unread: dict[str, UnreadResults] = field(default_factory=dict)
+    cancelled: dict[str, tuple[int, int]] = field(default_factory=dict)
+    paid_again: set[str] = field(default_factory=set)
+    lease: Lease = field(init=False)
+    writing: threading.Lock = field(default_factory=threading.Lock)
 
     @property
     def batches(self) -> TakesBatches:
@@ -304,7 +293,7 @@ class JudgingSession:
         if budget is None:
             return None
         # Requests for verdicts have one prefix in common; those for responses need not.
-        prefix_tokens = None if self.terms.reply_format is None else self.state.seen.least_read
+        prefix_tokens = None if self.terms.reply_format is None else self.seen.least_read
         return most_usd(request, budget.prices, channel, prefix_tokens=prefix_tokens)
 
     @property
@@ -312,7 +301,7 @@ class JudgingSession:
         """The cap of requests in batches where the budget is tight; None for that of the config."""
         budget = self.terms.budget
         is_tight = budget is not None and budget.is_tight
-        return self.state.seen.cap if is_tight and self.terms.reply_format is not None else None
+        return self.seen.cap if is_tight and self.terms.reply_format is not None else None
 
     def stop_if_cancelled(self) -> None:
         """Return if nothing was cancelled at the service.
@@ -320,11 +309,10 @@ class JudgingSession:
         Raises:
             JudgeError: If a batch was: a person means that nothing more is to be sent now.
         """
-        cancelled = self.state.cancelled
-        if cancelled:
-            n_kept, n_missing = map(sum, zip(*cancelled.values(), strict=True))
+        if self.cancelled:
+            n_kept, n_missing = map(sum, zip(*self.cancelled.values(), strict=True))
             raise JudgeError(
-                f"somebody cancelled {', '.join(cancelled)} at the service: {n_kept} replies "
+                f"somebody cancelled {', '.join(self.cancelled)} at the service: {n_kept} replies "
                 f"came before and are kept, {n_missing} requests were cancelled, and nothing more "
                 "is sent; run again to ask what is missing"
             )
@@ -378,11 +366,11 @@ def hold_lease(session: JudgingSession) -> Iterator[None]:
     Raises:
         JudgeWaitingError: If somebody else is at work on the scope until the deadline.
     """
-    session.state.lease = _wait_for_lease(session)
+    session.lease = _wait_for_lease(session)
     is_over = threading.Event()
     renewing = threading.Thread(
         target=_renew,
-        args=(session.ledger, session.state.lease, is_over),
+        args=(session.ledger, session.lease, is_over),
         name="lease renewal",
         daemon=True,
     )
@@ -397,7 +385,7 @@ def hold_lease(session: JudgingSession) -> Iterator[None]:
     finally:
         is_over.set()
         renewing.join()
-        session.ledger.release_lease(session.state.lease)
+        session.ledger.release_lease(session.lease)
 
 
 def _wait_for_lease(session: JudgingSession) -> Lease:

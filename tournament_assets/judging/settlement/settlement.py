@@ -539,7 +539,7 @@ class _Settlement:
         """Resume what is under way; return what is then to be asked."""
         session = self._session
         todo = self._find_work_left()
-        session.state.seen = todo.seen
+        session.seen = todo.seen
         session.tally.total = todo.total
         session.tally.answered = todo.answered
         session.progress.advance(session.tally.answered, session.tally.total)

@@ -278,7 +278,7 @@ def write_intent(
     most = [session.most_usd(each, channel) for each in requests]
     priced = [dollars for dollars in most if dollars is not None]
     n_requests = session.ledger.record_intent(
-        session.state.lease,
+        session.lease,
         BatchIntent(
             nonce=nonce,
             judge_model=model,
