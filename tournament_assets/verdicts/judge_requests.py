@@ -56,9 +56,8 @@ from tournament_assets.project.plan import TournamentPlan
 from tournament_assets.reports.progress_bars import JudgingBar
 from tournament_assets.tournament.config import Mode, TournamentConfig
 from tournament_assets.tournament.errors import BudgetError, InputError, JudgeError
-from tournament_assets.tournament.judge_services import (
-    is_free_model,
-)
+from tournament_assets.tournament.formatting import format_plural
+from tournament_assets.tournament.judge_services import is_free_model
 from tournament_assets.tournament.judges import Judge
 
 if TYPE_CHECKING:
@@ -244,9 +243,7 @@ def check_affordable(
     """
     if terms.limit_usd is None:
         return  # nobody needs to know what it costs
-    models: list[str] = []
-    workloads: list[Workload] = []
-    planned: list[float | None] = []
+    planned: list[tuple[str, Workload, float | None]] = []
     for requests, channel in plans:
         model = requests[0].params["model"] if requests else ""
         if not requests or is_free_model(model):
@@ -259,20 +256,18 @@ def check_affordable(
         )
         price = terms.prices.models.get(model)
         discount = terms.prices.discount(channel)
-        planned.append(None if price is None else workload.dearest_usd(price, discount=discount))
-        workloads.append(workload)
-        models.append(model)
+        dollars = None if price is None else workload.dearest_usd(price, discount=discount)
+        planned.append((model, workload, dollars))
+    workloads = [workload for _, workload, _ in planned]
     budget = find_budget(terms, workloads, ledger=ledger) if workloads else None
     if budget is not None:
-        priced = [dollars for dollars in planned if dollars is not None]
-        to_ask = sum(workload.to_ask for workload in workloads)
-        noun = "request" if to_ask == 1 else "requests"
+        models = [*dict.fromkeys(model for model, _, _ in planned)]
+        unpriced = [model for model, _, dollars in planned if dollars is None]
+        count = format_plural(sum(workload.to_ask for workload in workloads), "request")
         budget.check(
-            sum(priced) if len(priced) == len(planned) else None,
-            what=f"asking {to_ask:,} {noun} of {', '.join(dict.fromkeys(models))}",
-            model=next(
-                (m for m, usd in zip(models, planned, strict=True) if usd is None), models[0]
-            ),
+            None if unpriced else sum(dollars or 0.0 for _, _, dollars in planned),
+            what=f"asking {count} of {', '.join(models)}",
+            model=(unpriced or models)[0],
         )
 
 
@@ -399,8 +394,12 @@ def ask_together(
             budget = asking.budget(parts)
         else:
             asking.collect(parts, todo, sessions)
-            if not allows_unbudgeted:
-                _refuse_unbudgeted((part for part in parts if todo[part.scope].asks), plan)
+            # Judge checks and repeated requests are small, and approved by whoever begins them.
+            for scope in todo if not allows_unbudgeted else ():
+                if scope.is_of_verdicts and todo[scope].asks:
+                    problem = missing_budget_problem(plan, scope.mode, is_allowed=False)
+                    if problem is not None:
+                        raise BudgetError(problem)
             budget = asking.afford(parts, todo, sessions)
         todo.clear()  # each settlement looks for itself, and keys are held for hours otherwise
         failures = asking.settle(parts, sessions, budget)
@@ -410,8 +409,7 @@ def ask_together(
 
 
 Todo = dict[JudgingScope, WorkLeft]
-Sessions = Mapping[JudgingScope, JudgingSession]
-_SessionStep = tuple[JudgingSession, Callable[[JudgingSession], object]]
+Sessions = dict[JudgingScope, JudgingSession]
 
 
 @dataclass(frozen=True, slots=True)
@@ -448,7 +446,7 @@ class _Asking:
         places = share_places(judges)
         by_door: dict[object, Judge] = {judge.door: judge for judge in reversed(judges)}
         services = {door: stack.enter_context(access.service(by_door[door])) for door in places}
-        sessions: dict[JudgingScope, JudgingSession] = {}
+        sessions: Sessions = {}
         for part in parts:
             scope, door, rest = part.scope, part.judge.door, todo[part.scope]
             bar = JudgingBar(f"{scope.title} is judged", total=rest.total, log=self.log)
@@ -464,9 +462,8 @@ class _Asking:
         return sessions
 
     def _terms(self, scope: JudgingScope, judge: Judge) -> SettlementTerms:
-        deadline = self.options.wait_seconds
-        if deadline is None:
-            deadline = judge.waiting.slot_seconds
+        seconds = self.options.wait_seconds
+        deadline = judge.waiting.slot_seconds if seconds is None else seconds
         return SettlementTerms(
             waiting=judge.waiting.model_copy(update={"deadline_seconds": deadline}),
             grace_seconds=judge.grace_seconds,
@@ -484,7 +481,7 @@ class _Asking:
         begun = [part for part in parts if todo[part.scope].open_batches]
         at_work = self.ledger.leased_scopes()
         idle = [sessions[part.scope] for part in begun if part.scope not in at_work]
-        self._together([(session, collect_ended) for session in idle])
+        self._together(idle, dict.fromkeys(todo, collect_ended))
         for part in begun:
             under_way = keys_under_way(self.ledger, part.scope)
             todo[part.scope] = self.find(part).without(under_way)
@@ -497,11 +494,9 @@ class _Asking:
     def afford(self, parts: Sequence[JudgeWork], todo: Todo, sessions: Sessions) -> BudgetTerms:
         """Return the terms of the budget if it holds everything, and nothing is paid for twice."""
         terms = self.budget(parts)
-        terms = replace(terms, is_tight=_is_tight(parts, todo, terms, self.ledger))
-        by_door: dict[object, list[JudgeWork]] = {}
-        for part in parts:
-            by_door.setdefault(part.judge.door, []).append(part)
-        for at_door in by_door.values():
+        terms = replace(terms, is_tight=self._is_tight(parts, todo, terms))
+        for door in dict.fromkeys(part.judge.door for part in parts):
+            at_door = [part for part in parts if part.judge.door == door]
             rests = [todo[part.scope] for part in at_door]
             keys = {key for rest in rests for key in (*rest.unanswered, *rest.unreadable)}
             if keys:
@@ -521,48 +516,62 @@ class _Asking:
     ) -> list[JudgeError]:
         """Get everything answered; return why services failed where the others went on."""
         settle = rejudge_requests if self.options.rejudge else settle_requests
-        steps: list[_SessionStep] = []
-        for part in parts:
-            session = sessions[part.scope]
-            terms = replace(session.terms, budget=budget)
-            session = replace(
-                session, terms=terms, approve=build_approval(budget, ledger=self.ledger)
+        ready = [
+            replace(
+                session,
+                terms=replace(session.terms, budget=budget),
+                approve=build_approval(budget, ledger=self.ledger),
             )
-            steps.append((session, partial(settle, requests=part.requests)))
-        return self._together(steps, note="the other judges go on, and a later run asks again")
-
-    def _together(self, steps: Sequence[_SessionStep], *, note: str = "") -> list[JudgeError]:
-        pieces = [
-            Piece(session.scope.title, partial(self._try, session, step, note))
-            for session, step in steps
+            for session in sessions.values()
         ]
+        steps = {part.scope: partial(settle, requests=part.requests) for part in parts}
+        return self._together(ready, steps, "the other judges go on, and a later run asks again")
+
+    def _together(
+        self,
+        sessions: Sequence[JudgingSession],
+        steps: Mapping[JudgingScope, Callable[[JudgingSession], object]],
+        note: str = "",
+    ) -> list[JudgeError]:
+        def take(session: JudgingSession, sleep: Sleep) -> JudgeError | None:
+            try:
+                steps[session.scope](replace(session, clock=Clock(sleep=sleep)))
+            except JudgeError as error:
+                if not self.goes_on:
+                    raise
+                if note:
+                    session.progress.note(f"{error}; {note}")
+                return error
+            return None
+
+        pieces = [Piece(session.scope.title, partial(take, session)) for session in sessions]
         return [error for error in run_together(pieces, log=self.log) if error is not None]
 
-    def _try(
-        self,
-        session: JudgingSession,
-        step: Callable[[JudgingSession], object],
-        note: str,
-        sleep: Sleep,
-    ) -> JudgeError | None:
-        try:
-            step(replace(session, clock=Clock(sleep=sleep)))
-        except JudgeError as error:
-            if not self.goes_on:
-                raise
-            if note:
-                session.progress.note(f"{error}; {note}")
-            return error
-        return None
+    def _is_tight(self, parts: Sequence[JudgeWork], todo: Todo, terms: BudgetTerms) -> bool:
+        """Whether the budget does not hold all scopes together if each reply takes `max_tokens`."""
+        budget = self.ledger.draw_up_budget(terms)
+        if budget is None:
+            return False
+        plans: list[tuple[Selection, Channel]] = []
+        for part in parts:
+            positions = KeyPositions(part.requests)
+            unanswered = [positions[key] for key in todo[part.scope].unanswered]
+            plans.append((Selection(part.requests, unanswered), part.judge.row.channel))
+        # Where something is still under way, each scope is checked when its own has been collected.
+        if len(parts) > 1 and not any(todo[part.scope].open_batches for part in parts):
+            check_affordable(plans, terms=terms, ledger=self.ledger, since=datetime.now(UTC))
+        most = (
+            most_usd(request, terms.prices, channel) or 0.0
+            for requests, channel in plans
+            for request in requests
+        )
+        return budget.affordable(most) < sum(len(requests) for requests, _ in plans)
 
 
 def keys_under_way(ledger: "Ledger", scope: JudgingScope) -> set[str]:
     """Return what is collected next; what was asked directly cannot be had any more."""
-    keys: set[str] = set()
-    for batch in ledger.open_batches(scope):
-        if batch.channel == "batch":
-            keys |= ledger.batch_keys(batch.nonce)
-    return keys
+    begun = [batch for batch in ledger.open_batches(scope) if batch.channel == "batch"]
+    return {key for batch in begun for key in ledger.batch_keys(batch.nonce)}
 
 
 def share_places(
@@ -574,45 +583,13 @@ def share_places(
     many as one of all: so many direct replies, at the most, are lost with the process.
     """
     everywhere = threading.Semaphore(max(judge.max_in_flight for judge in judges))
-    at_door: dict[object, threading.Semaphore] = {}
+    limits: dict[object, int] = {}
     for judge in judges:
-        limits = [other.max_in_flight for other in judges if other.door == judge.door]
-        at_door.setdefault(judge.door, threading.Semaphore(max(limits)))
-    return {door: partial(_hold, places, everywhere) for door, places in at_door.items()}
+        limits[judge.door] = max(judge.max_in_flight, limits.get(judge.door, 0))
 
+    @contextmanager
+    def hold(at_door: threading.Semaphore) -> Iterator[None]:
+        with at_door, everywhere:
+            yield
 
-@contextmanager
-def _hold(*semaphores: threading.Semaphore) -> Iterator[None]:
-    with ExitStack() as held:
-        for semaphore in semaphores:
-            held.enter_context(semaphore)
-        yield
-
-
-def _refuse_unbudgeted(work: Iterable[JudgeWork], plan: TournamentPlan) -> None:
-    # Judge checks and repeated requests are small, and approved by whoever begins them.
-    for scope in (part.scope for part in work if part.scope.is_of_verdicts):
-        problem = missing_budget_problem(plan, scope.mode, is_allowed=False)
-        if problem is not None:
-            raise BudgetError(problem)
-
-
-def _is_tight(parts: Sequence[JudgeWork], todo: Todo, terms: BudgetTerms, ledger: "Ledger") -> bool:
-    """Whether the budget does not hold all scopes together if each reply takes `max_tokens`."""
-    budget = ledger.draw_up_budget(terms)
-    if budget is None:
-        return False
-    plans: list[tuple[Selection, Channel]] = []
-    for part in parts:
-        positions = KeyPositions(part.requests)
-        unanswered = [positions[key] for key in todo[part.scope].unanswered]
-        plans.append((Selection(part.requests, unanswered), part.judge.row.channel))
-    # Where something is still under way, each scope is checked when its own has been collected.
-    if len(parts) > 1 and not any(todo[part.scope].open_batches for part in parts):
-        check_affordable(plans, terms=terms, ledger=ledger, since=datetime.now(UTC))
-    most = (
-        most_usd(request, terms.prices, channel) or 0.0
-        for requests, channel in plans
-        for request in requests
-    )
-    return budget.affordable(most) < sum(len(requests) for requests, _ in plans)
+    return {door: partial(hold, threading.Semaphore(limit)) for door, limit in limits.items()}
