@@ -190,36 +190,36 @@ class _Scope:
 
     def draw(self, options: _DrawOptions) -> LabelSample:
         """Return the sample, drawing or extending it if needed."""
-        if options.n_next is not None:
-            if options.draws_anew:
-                raise click.UsageError(
-                    "--next extends the sample as it was drawn: give no --sample, --seed, "
-                    "--overlap or --stratify with it."
-                )
-            return self._draw_next(options.n_next)
+        if options.n_next is not None and options.draws_anew:
+            raise click.UsageError(
+                "--next extends the sample as it was drawn: give no --sample, --seed, "
+                "--overlap or --stratify with it."
+            )
         while True:
-            before = self._sample_before()
-            if before is not None and before.method != "random" and not options.draws_anew:
+            before = self.records.label_sample(self.plan.tournament_id, self.mode, self.dimension)
+            if options.n_next is not None:
+                sample = self._add_next(before, options.n_next)
+            elif before is not None and before.method != "random" and not options.draws_anew:
                 return before
-            sample = self._extend(before, options)
-            if before is not None and (before.pairs, before.overlap) == (
-                sample.pairs,
-                sample.overlap,
-            ):
-                return before
+            else:
+                sample = self._extend(before, options)
+                drawn = sample.pairs, sample.overlap
+                if before is not None and (before.pairs, before.overlap) == drawn:
+                    return before
             if self.records.keep_label_sample(sample):
                 return sample
-
-    def _sample_before(self) -> LabelSample | None:
-        return self.records.label_sample(self.plan.tournament_id, self.mode, self.dimension)
 
     def _extend(self, before: LabelSample | None, options: _DrawOptions) -> LabelSample:
         size, seed, overlap = _SAMPLE, 0, 0.2
         if before is not None:
             size, seed, overlap = len(before.pairs), before.seed, before.overlap
-        is_by_judge = options.stratify is not None or (
-            before is not None and before.method == "judge"
-        )
+        strata: dict[PairKey, str] | None = None
+        if options.stratify is not None or (before is not None and before.method == "judge"):
+            problem = "--stratify judge needs a --dimension, which the verdicts are on."
+            strata = {
+                pair_key(row): ("one side wins" if row.winner is not None else row.outcome)
+                for row in rows_of(VerdictRow, self._verdicts(problem))
+            }
         return draw_label_sample(
             self.pairs,
             tournament_id=self.plan.tournament_id,
@@ -228,33 +228,20 @@ class _Scope:
             size=options.size or size,
             seed=seed if options.seed is None else options.seed,
             overlap=overlap if options.overlap is None else options.overlap,
-            strata=self._strata() if is_by_judge else None,
+            strata=strata,
             before=before,
         )
 
-    def _draw_next(self, n_next: int) -> LabelSample:
+    def _add_next(self, before: LabelSample | None, n_next: int) -> LabelSample:
         """Extend the sample by the pairs whose labels would narrow the intervals most."""
         verdicts = self._verdicts("--next needs a --dimension, whose verdicts it looks at.")
-        while True:
-            before = self._sample_before()
-            if before is None:
-                raise click.UsageError(
-                    "--next extends a sample, and none is drawn: label a random one first, without "
-                    "it."
-                )
-            labels = tuple(self.records.labels(before.tournament_id, self.mode, self.dimension))
-            worth = label_worths(self.plan.config, labels, verdicts)
-            sample = extend_by_worth(self.pairs, before, worth, n_new=n_next)
-            if self.records.keep_label_sample(sample):
-                return sample
-
-    def _strata(self) -> dict[PairKey, str]:
-        """Return each pair's stratum for drawing, from the judge's verdict."""
-        problem = "--stratify judge needs a --dimension, which the verdicts are on."
-        return {
-            pair_key(row): ("one side wins" if row.winner is not None else row.outcome)
-            for row in rows_of(VerdictRow, self._verdicts(problem))
-        }
+        if before is None:
+            raise click.UsageError(
+                "--next extends a sample, and none is drawn: label a random one first, without it."
+            )
+        labels = tuple(self.records.labels(before.tournament_id, self.mode, self.dimension))
+        worth = label_worths(self.plan.config, labels, verdicts)
+        return extend_by_worth(self.pairs, before, worth, n_new=n_next)
 
     def _verdicts(self, problem: str) -> AnyTable:
         from tournament_assets import launching
