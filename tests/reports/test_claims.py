@@ -5,12 +5,7 @@ from typing import Any
 
 import pytest
 
-from tournament_assets.reports.claims import (
-    Statements,
-    against_ratings,
-    expected_share,
-    open_pairs,
-)
+from tournament_assets.reports.claims import Statements, against_ratings, open_pairs
 from tournament_assets.reports.figures.ladder import draw_ladder
 from tournament_assets.reports.leaderboard import leaderboard_cells, leaderboard_latex
 from tournament_assets.reports.statements import (
@@ -26,6 +21,7 @@ from tournament_assets.reports.statements import (
     verdict,
 )
 from tournament_assets.tournament.asset_rows import LeaderboardRow, WinRateRow
+from tournament_assets.tournament.estimates import Estimate
 
 from .builders import leader_row, pair_row
 
@@ -301,5 +297,5 @@ def test_claims_are_counted(rows: list[LeaderboardRow], counts: dict[str, int]) 
 
 
 def test_elo_points_are_an_expected_share() -> None:
-    assert expected_share(0.0) == 0.5
-    assert expected_share(400.0) == pytest.approx(10 / 11)
+    pair = replace(board(ROWS, [AB]).pairs["ada", "bob"], difference=Estimate(0.0, -400.0, 400.0))
+    assert pair.expected == Estimate(0.5, pytest.approx(1 / 11), pytest.approx(10 / 11))

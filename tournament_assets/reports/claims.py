@@ -107,7 +107,7 @@ class PairStatement:
     def expected(self) -> Estimate:
         """The upper one's expected share of the wins: its Elo difference as a probability."""
         value, low, high = (
-            None if points is None else expected_share(points)
+            None if points is None else float(1 / (1 + 10 ** (-points / 400)))
             for points in (self.difference.value, self.difference.low, self.difference.high)
         )
         return Estimate(value, low, high, self.difference.n)
@@ -136,25 +136,15 @@ def mark(text: str, pair: Sequence[str], rows: Sequence[LeaderboardRow]) -> str:
     return f"{text}, against the ratings" if is_against else text
 
 
-def expected_share(points: float) -> float:
-    """Return the share of wins expected of an entrant that is so many Elo points above another."""
-    return float(1 / (1 + 10 ** (-points / 400)))
-
-
-def pair_records(win_rates: Sequence[WinRateRow]) -> dict[tuple[str, str], PairRecord]:
-    """Return how each entrant fared against each other one.
-
-    Args:
-        win_rates: Rows of table "win_rates" of one dimension.
-    """
+def pair_records(win_rates: Iterable[WinRateRow]) -> dict[tuple[str, str], PairRecord]:
+    """Return how each entrant fared against each other one, by rows of one dimension."""
     records = {}
     for row in win_rates:
         a, b, share = row.entrant_a, row.entrant_b, row.win_rate_a
         rest = (row.ties, row.inconsistent, row.same_text, row.unjudged)
         records[a, b] = PairRecord(row.wins_a, row.wins_b, *rest, share)
-        records[b, a] = PairRecord(
-            row.wins_b, row.wins_a, *rest, None if share is None else 1 - share
-        )
+        turned = None if share is None else 1 - share
+        records[b, a] = PairRecord(row.wins_b, row.wins_a, *rest, turned)
     return records
 
 
@@ -189,24 +179,16 @@ class Statements:
             rows: Rows of table "leaderboard" of one dimension, best entrant first.
             win_rates: Rows of table "win_rates"; those of other dimensions are ignored.
         """
-        of_dimension = [row for row in win_rates if row.dimension == dimension]
+        of_dimension = (row for row in win_rates if row.dimension == dimension)
         met = {frozenset((row.entrant_a, row.entrant_b)): row for row in of_dimension}
-        records = pair_records(of_dimension)
         placed = tuple(row for row in rows if row.rank is not None)
-        return cls(
-            dimension,
-            tuple(rows),
-            placed,
-            {
-                (upper.entrant_id, lower.entrant_id): _pair(
-                    upper,
-                    lower,
-                    met.get(frozenset((upper.entrant_id, lower.entrant_id))),
-                    records.get((upper.entrant_id, lower.entrant_id), PairRecord()),
-                )
-                for upper, lower in combinations(placed, 2)
-            },
-        )
+        pairs = {
+            (upper.entrant_id, lower.entrant_id): _pair(
+                upper, lower, met.get(frozenset((upper.entrant_id, lower.entrant_id)))
+            )
+            for upper, lower in combinations(placed, 2)
+        }
+        return cls(dimension, tuple(rows), placed, pairs)
 
     @property
     def leader(self) -> LeaderboardRow | None:
@@ -240,24 +222,13 @@ class Statements:
         return shares[0] if shares else None
 
     @property
-    def top(self) -> tuple[LeaderboardRow, ...]:
-        """Those that may be first: nobody is shown to be above them."""
-        return tuple(row for row in self.placed if row.rank_best == 1)
-
-    @property
-    def nobody_is_first(self) -> bool:
-        """Whether for everyone somebody is better, so that claims go in a circle."""
-        beaten = {name for row in self.placed for name in row.shown_above}
-        return all(row.entrant_id in beaten for row in self.placed)
-
-    @property
     def circle(self) -> tuple[str, ...]:
         """Where nobody is first, some each better than the next, and the last than the first."""
-        if self.leader is None or not self.nobody_is_first:
-            return ()
         above = {
             lower: row.entrant_id for row in reversed(self.placed) for lower in row.shown_above
         }
+        if self.leader is None or any(row.entrant_id not in above for row in self.placed):
+            return ()
         path, name = list[str](), self.leader.entrant_id
         while name not in path:
             path.append(name)
@@ -298,11 +269,12 @@ class Statements:
         leader = self.leader
         if leader is None or self.runner_up is None or self.n_only_of_one_text:
             return "nothing", ()
-        if self.nobody_is_first:
-            return "circle", self.circle
-        if self.best:
-            return "best", self.best
-        top = tuple(row.entrant_id for row in self.top)
+        if circle := self.circle:
+            return "circle", circle
+        if best := self.best:
+            return "best", best
+        # Those that may be first: nobody is shown to be above them.
+        top = tuple(row.entrant_id for row in self.placed if row.rank_best == 1)
         if {*top} <= {leader.entrant_id, *leader.same_answers_as}:
             return "undecided", ()
         claims = {self.pairs[pair].claim for pair in combinations(top, 2)}
@@ -318,24 +290,21 @@ class Statements:
         """Where several may be first, the undecided pair with the first of the fewest prompts."""
         ended, names = self.outcome
         pairs = [self.pairs[names[0], name] for name in names[1:]] if ended == "undecided" else []
-        prompts = {
-            pair.lower: pair.more_prompts
+        prompts = [
+            (pair.more_prompts, pair.lower)
             for pair in pairs
             if pair.claim == "undecided" and pair.more_prompts is not None
-        }
-        if not prompts:
-            return None
-        return self.pairs[names[0], min(prompts, key=lambda name: (prompts[name], name))]
+        ]
+        return self.pairs[names[0], min(prompts)[1]] if prompts else None
 
     @property
     def best_rests_on(self) -> tuple[str, ...]:
         """The prompts without which a best entrant is not first alone; none if nobody is best."""
         return self.leader.lead_rests_on if self.leader and self.outcome[0] == "best" else ()
 
-    def in_order(self, names: Iterable[str]) -> list[str]:
+    def in_order(self, names: Collection[str]) -> tuple[str, ...]:
         """Return some entrants best first."""
-        known = {*names}
-        return [row.entrant_id for row in self.placed if row.entrant_id in known]
+        return tuple(row.entrant_id for row in self.placed if row.entrant_id in names)
 
     def is_rated_highest(self, entrant: LeaderboardRow) -> bool:
         """Whether nobody else has so high a rating, or stands above all that are rated."""
@@ -349,14 +318,10 @@ class Statements:
             )
         )
 
-    def beaten_by(self, names: Sequence[str]) -> list[str]:
+    def beaten_by(self, names: Collection[str]) -> tuple[str, ...]:
         """Return those that every one of some is better than, best first."""
-        above = [set(row.shown_above) for row in self.placed if row.entrant_id in names]
-        return [
-            row.entrant_id
-            for row in self.placed
-            if row.entrant_id not in names and all(row.entrant_id in each for each in above)
-        ]
+        above = [{*row.shown_above} for row in self.placed if row.entrant_id in names]
+        return self.in_order(set.intersection(*above)) if above else ()
 
 
 def statements_by_dimension(
@@ -370,32 +335,24 @@ def statements_by_dimension(
     }
 
 
-def _pair(
-    upper: LeaderboardRow, lower: LeaderboardRow, row: WinRateRow | None, record: PairRecord
-) -> PairStatement:
+def _pair(upper: LeaderboardRow, lower: LeaderboardRow, row: WinRateRow | None) -> PairStatement:
+    names = upper.entrant_id, lower.entrant_id
     claim: PairWord = "undecided"
     if lower.entrant_id in upper.shown_above:
         claim = "better"
     elif upper.entrant_id in lower.shown_above:
         claim = "worse"
     if row is None:
-        return PairStatement(upper.entrant_id, lower.entrant_id, claim, Estimate(), None, record)
+        return PairStatement(*names, claim, Estimate(), None, PairRecord())
     if row.claim == Claim.EQUIVALENT:
         claim = "equivalent"
-    note = None if upper.stops is None else NO_INTERVAL
-    ends = row.difference, row.difference_low, row.difference_high
+    record = pair_records([row])[names]
+    value, low, high = row.difference, row.difference_low, row.difference_high
     if row.entrant_a != upper.entrant_id:
-        value, high, low = (None if end is None else -end for end in ends)
-    else:
-        value, low, high = ends
-    return PairStatement(
-        upper.entrant_id,
-        lower.entrant_id,
-        claim,
-        Estimate(value, low, high, record.settled, note),
-        row.more_prompts,
-        record,
-    )
+        value, high, low = (None if end is None else -end for end in (value, low, high))
+    note = None if upper.stops is None else NO_INTERVAL
+    difference = Estimate(value, low, high, record.settled, note)
+    return PairStatement(*names, claim, difference, row.more_prompts, record)
 
 
 MOST_PAIRS = 8

@@ -212,11 +212,11 @@ def _outcome(board: Statements, equivalent_within: float) -> Statement:
     if ended == "circle":
         steps = zip(names, (*names[1:], *names[:1]), strict=True)
         return Careful(dimension=on, why="circle", pairs=tuple(steps))
-    first, beaten = leader.entrant_id, tuple(board.in_order(leader.shown_above))
+    first, beaten = leader.entrant_id, board.in_order(leader.shown_above)
     if ended == "best":
         pair = board.pairs[first, beaten[0]] if beaten[0] == runner_up.entrant_id else None
         return Better(dimension=on, names=names, beaten=beaten, pair=pair)
-    below = tuple(board.beaten_by(names)) if names else ()
+    below = board.beaten_by(names)
     pair = board.pairs[names[0], names[1]] if len(names) == 2 else None
     if ended == "equivalent":
         return Equivalent(

@@ -181,8 +181,7 @@ class _Overview:
         first, gap, better_than = None, None, None
         leader, runner_up = statements.leader, statements.runner_up
         if leader is not None and runner_up is not None:
-            circle = statements.circle if statements.nobody_is_first else ()
-            first = join_names(circle) or leader.entrant_id
+            first = join_names(statements.circle) or leader.entrant_id
             gap = statements.pairs[leader.entrant_id, runner_up.entrant_id].difference.value
             n_others = len(statements.placed) - 1 - len(leader.same_answers_as)
             better_than = f"{len(leader.shown_above)} of {n_others}"
