@@ -22,6 +22,7 @@ from tournament_assets.ratings.matches import code_judgments
 from tournament_assets.ratings.rating_methods import GAP
 from tournament_assets.reports.claims import Statements, against_ratings
 from tournament_assets.reports.run.dimension_sections import numbers_section
+from tournament_assets.reports.statements import Careful, Equivalent, Undecided, answer
 from tournament_assets.reports.stopping_tables import stopping_section
 from tournament_assets.storage.tables import rows_of
 from tournament_assets.tournament.asset_rows import (
@@ -210,22 +211,22 @@ def _of_statements(
     board: Sequence[LeaderboardRow], pairs: Sequence[WinRateRow], decided: set[tuple[str, str]]
 ) -> Iterator[str]:
     said = Statements.of(board, pairs, dimension=DIMENSION)
-    ended, names = said.outcome
+    outcome, *_ = answer(said, equivalent_within=0.0)
+    names = outcome.names
     ranked = {row.entrant_id for row in said.placed}
     copies = {row.entrant_id: {*row.same_answers_as} for row in said.placed}
     beaten = {other for _, other in decided}
     for name in said.best:
         if rest := {x for x in ranked - {name} - copies[name] if (name, x) not in decided}:
             yield f"{name} is called best, and undecided with {sorted(rest)}"
-    if ended == "circle" and ranked - beaten:
-        yield f"nobody is called first, and nobody is better than {sorted(ranked - beaten)}"
-    if ended == "circle":
-        steps = {*pairwise([*names, *names[:1]])}
-        if not steps <= decided:
-            yield f"{names} do not go in a circle"
-    if ended == "equivalent":
+    if isinstance(outcome, Careful):
+        if ranked - beaten:
+            yield f"nobody is called first, and nobody is better than {sorted(ranked - beaten)}"
+        if not {*outcome.pairs} <= decided:
+            yield f"{outcome.pairs} do not go in a circle"
+    if isinstance(outcome, Equivalent):
         yield f"{names} are called equivalent"
-    if ended == "undecided" and names and {*names} != ranked - beaten:
+    if isinstance(outcome, Undecided) and names and {*names} != ranked - beaten:
         yield f"{names} are called undecided; nobody is better than {sorted(ranked - beaten)}"
 
 

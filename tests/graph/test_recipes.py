@@ -46,9 +46,7 @@ class Model:
     recipes: dict[Place, Recipe] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.rows = {
-            name: row for name, row in rows_of(self.plan).items() if not row.on_request
-        }
+        self.rows = {name: row for name, row in rows_of(self.plan).items() if not row.on_request}
         for place in self.places(*(name for name, row in self.rows.items() if is_read(row))):
             self.inputs[place] = "as it was"
 

@@ -20,8 +20,6 @@ from tournament_assets.tournament.formatting import Display, format_count, forma
 
 PairWord = Literal["better", "worse", "equivalent", "undecided"]
 """What is claimed of the first of two."""
-Outcome = Literal["best", "equivalent", "undecided", "circle", "nothing"]
-"""How a dimension ended."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,11 +239,10 @@ class Statements:
     def best(self) -> tuple[str, ...]:
         """The first, and who wrote the same and beats the same, if it is better than all others."""
         leader = self.leader
-        if leader is None or not {row.entrant_id for row in self.placed} <= {
-            leader.entrant_id,
-            *leader.same_answers_as,
-            *leader.shown_above,
-        }:
+        if leader is None or self.runner_up is None or self.n_only_of_one_text:
+            return ()
+        covered = {leader.entrant_id, *leader.same_answers_as, *leader.shown_above}
+        if any(row.entrant_id not in covered for row in self.placed):
             return ()
         alike = (row for row in self.placed if row.entrant_id in leader.same_answers_as)
         equals = (row for row in alike if {*leader.shown_above} <= {*row.shown_above})
@@ -264,21 +261,12 @@ class Statements:
         return any(row.win_rate is not None for row in self.rows)
 
     @property
-    def outcome(self) -> tuple[Outcome, tuple[str, ...]]:
-        """How the dimension ended, and the entrants that this is about."""
-        leader = self.leader
-        if leader is None or self.runner_up is None or self.n_only_of_one_text:
-            return "nothing", ()
-        if circle := self.circle:
-            return "circle", circle
-        if best := self.best:
-            return "best", best
-        # Those that may be first: nobody is shown to be above them.
-        top = tuple(row.entrant_id for row in self.placed if row.rank_best == 1)
-        if {*top} <= {leader.entrant_id, *leader.same_answers_as}:
-            return "undecided", ()
-        claims = {self.pairs[pair].claim for pair in combinations(top, 2)}
-        return ("equivalent" if claims == {"equivalent"} else "undecided"), top
+    def top(self) -> tuple[str, ...]:
+        """Those that may be first, as nobody is above them; none if all wrote what one wrote."""
+        names = tuple(row.entrant_id for row in self.placed if row.rank_best == 1)
+        if self.leader is None or self.n_only_of_one_text:
+            return ()
+        return () if {*names} <= {self.leader.entrant_id, *self.leader.same_answers_as} else names
 
     @property
     def stops_early(self) -> bool:
@@ -288,8 +276,8 @@ class Statements:
     @property
     def nearest(self) -> PairStatement | None:
         """Where several may be first, the undecided pair with the first of the fewest prompts."""
-        ended, names = self.outcome
-        pairs = [self.pairs[names[0], name] for name in names[1:]] if ended == "undecided" else []
+        names = self.top
+        pairs = [self.pairs[names[0], name] for name in names[1:]]
         prompts = [
             (pair.more_prompts, pair.lower)
             for pair in pairs
@@ -300,7 +288,7 @@ class Statements:
     @property
     def best_rests_on(self) -> tuple[str, ...]:
         """The prompts without which a best entrant is not first alone; none if nobody is best."""
-        return self.leader.lead_rests_on if self.leader and self.outcome[0] == "best" else ()
+        return self.leader.lead_rests_on if self.leader and self.best else ()
 
     def in_order(self, names: Collection[str]) -> tuple[str, ...]:
         """Return some entrants best first."""

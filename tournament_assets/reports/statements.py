@@ -166,7 +166,7 @@ def verdict(
         equivalent_within: The largest difference that does not matter, in Elo points.
     """
     leader, runner_up = board.leader, board.runner_up
-    if leader is None or runner_up is None or board.outcome[0] in ("nothing", "circle"):
+    if leader is None or runner_up is None or board.n_only_of_one_text or board.circle:
         return answer(board, equivalent_within=equivalent_within)
     is_shared = leader.rank == runner_up.rank
     names = tuple(
@@ -201,24 +201,24 @@ def verdict(
 
 
 def _outcome(board: Statements, equivalent_within: float) -> Statement:
-    ended, names = board.outcome
     on, leader, runner_up = board.dimension, board.leader, board.runner_up
     if leader is None:
         return Missing(dimension=on, what="rank" if board.is_judged else "pair")
     if runner_up is None:
         return Missing(dimension=on, what="difference")
-    if ended == "nothing":
-        return Missing(dimension=on, what="judgment", n_pairs=board.n_only_of_one_text)
-    if ended == "circle":
-        steps = zip(names, (*names[1:], *names[:1]), strict=True)
+    if n_pairs := board.n_only_of_one_text:
+        return Missing(dimension=on, what="judgment", n_pairs=n_pairs)
+    if names := board.circle:
+        steps = zip(names, (*names[1:], names[0]), strict=True)
         return Careful(dimension=on, why="circle", pairs=tuple(steps))
     first, beaten = leader.entrant_id, board.in_order(leader.shown_above)
-    if ended == "best":
+    if names := board.best:
         pair = board.pairs[first, beaten[0]] if beaten[0] == runner_up.entrant_id else None
         return Better(dimension=on, names=names, beaten=beaten, pair=pair)
+    names = board.top
     below = board.beaten_by(names)
     pair = board.pairs[names[0], names[1]] if len(names) == 2 else None
-    if ended == "equivalent":
+    if names and all(board.pairs[two].claim == "equivalent" for two in combinations(names, 2)):
         return Equivalent(
             dimension=on, names=names, margin=equivalent_within, beaten=below, pair=pair
         )

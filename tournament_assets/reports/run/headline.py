@@ -30,8 +30,8 @@ def _cheapest(statements: Sequence[Statements], costs: Mapping[str, float]) -> d
     """Return the dimensions on which an entrant is the cheapest of the top, not the first."""
     dimensions: dict[str, list[str]] = {}
     for board in statements:
-        ended, names = board.outcome
-        if ended not in ("undecided", "equivalent") or not names or names[0] not in costs:
+        names = board.top
+        if not names or names[0] not in costs:
             continue
         name = min((name for name in names if name in costs), key=costs.__getitem__)
         if costs[name] < costs[names[0]]:
