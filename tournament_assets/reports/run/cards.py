@@ -65,7 +65,7 @@ def entrant_cards(
         broken: Entrants that do not answer, and are nobody's rival.
     """
     names = list(dict.fromkeys(row.entrant_id for board in statements for row in board.placed))
-    known = {each.entrant_id: each for each in economies}
+    by_name = {economy.entrant_id: economy for economy in economies}
     return tuple(
         EntrantCard(
             name,
@@ -75,7 +75,7 @@ def entrant_cards(
                 for row in board.rows
                 if row.entrant_id == name
             ),
-            *_economy(known.get(name)),
+            *_economy(by_name.get(name)),
         )
         for name in names[:_MOST_CARDS]
     )
@@ -95,8 +95,8 @@ def _line(board: Statements, row: LeaderboardRow, broken: Collection[str]) -> Ca
     )
 
 
-def _economy(known: EntrantEconomy | None) -> tuple[str, str]:
-    usd, words = (None, None) if known is None else (known.usd, known.words)
+def _economy(economy: EntrantEconomy | None) -> tuple[str, str]:
+    usd, words = (None, None) if economy is None else (economy.usd, economy.words)
     return (
         ABSENT if usd is None else f"{format_usd(usd)} for 1,000 responses",
         ABSENT if words is None else f"{format_plural(round(words), 'word')} a response",
