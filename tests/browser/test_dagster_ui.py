@@ -86,7 +86,7 @@ def test_the_pilot_of_one_dimension_is_materialised_from_the_page(
 
 def test_the_leaderboard_is_where_a_reader_looks_for_it(page: Page, address: str) -> None:
     page.goto(f"{address}/assets/demo/elo_ratings?view=partitions&partition=factuality%7Cpilot")
-    expect(page.get_by_text("order_high").first).to_be_visible()
+    expect(page.get_by_text("sem", exact=True).first).to_be_visible()
     for entrant in ("base_olmo", "security_only", "security_plus_robustness", "full_poe"):
         expect(page.get_by_text(entrant, exact=True).first).to_be_visible()
     expect(page.get_by_text("loopback (lexical, not a language model)").first).to_be_visible()

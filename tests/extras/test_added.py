@@ -192,6 +192,7 @@ OLD_TESTS = (
 
 
 @pytest.mark.e2e
+@pytest.mark.timeout(1200)
 def test_one_more_of_everything_shows_and_leaves_old_tests_green(tmp_path: Path) -> None:
     copy = copy_of_project(tmp_path)
     for kind in contributors_table():
