@@ -37,6 +37,7 @@ from tournament_assets.graph.local_runs import (
     noticed_interrupts,
     open_instance,
 )
+from tournament_assets.graph.outputs import Check
 from tournament_assets.graph.partitions import asset_key
 from tournament_assets.graph.rows import axis_names
 from tournament_assets.graph.run_options import RunOptions, asks_again
@@ -139,7 +140,7 @@ class _Runner:
             PROCESS_TAG: own_identity(),
         }
         self._metadata: dict[str, list[Mapping[str, Any]]] = {}
-        self._warnings: list[str] = []
+        self._failed: list[Check] = []
 
     def run(self, on_start: StageListener, on_done: StageListener, on_fresh: StageListener) -> None:
         """Run what has to run; an interrupt is raised once the partition under way has ended."""
@@ -149,7 +150,7 @@ class _Runner:
             for key in stage.partition_keys(self._plan, self._options.mode):
                 label = str(key).replace("|", " · ")
                 if key not in work:
-                    self._warnings += self._fresh.warnings(stage.assets, key)
+                    self._failed += self._fresh.warnings(stage.assets, key)
                     on_fresh(stage, label)
                     continue
                 on_start(stage, label)
@@ -171,7 +172,7 @@ class _Runner:
             ),
             directory=stored.directory(),
             metadata=self._metadata,
-            warnings=self._warnings,
+            failed=self._failed,
         )
 
     def _stages(self) -> Iterator[tuple[Stage, WorkOfStage]]:
@@ -223,7 +224,7 @@ class _Runner:
                 {name: each.value for name, each in made.metadata.items()}
             )
         kept = [name for name in stage.assets if name not in names]
-        self._warnings += [*self._fresh.warnings(kept, partition), *failed_checks(result)]
+        self._failed += [*self._fresh.warnings(kept, partition), *failed_checks(result)]
         if not any(self._rows[name].needs_gpu(self._plan) for name in stage.assets):
             # The judge can take hours; do not hold the GPU meanwhile.
             release_models()

@@ -58,6 +58,11 @@ class Check:
     metadata: Mapping[str, Any] = field(default_factory=dict)
     is_error: bool = False
 
+    @property
+    def sentence(self) -> str:
+        """What it found, after its name."""
+        return f"{self.name}: {self.description}"
+
 
 @dataclass(frozen=True, slots=True)
 class Made(Generic[Value]):

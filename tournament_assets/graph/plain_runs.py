@@ -98,8 +98,12 @@ class PlainRun:
     @property
     def warnings(self) -> tuple[str, ...]:
         """What the checks found, a sentence each."""
-        failed = (each for checks in self.checks.values() for each in checks if not each.passed)
-        return tuple(f"{check.name}: {check.description}" for check in failed)
+        return tuple(check.sentence for check in self.failed)
+
+    @property
+    def failed(self) -> list[Check]:
+        """The checks that failed."""
+        return [check for checks in self.checks.values() for check in checks if not check.passed]
 
 
 def run_unrecorded(
@@ -137,7 +141,7 @@ def run_unrecorded(
         table=lambda asset, partition: done.frame(asset, partition.rpartition("|")[0]),
         directory=Path(metadata[run_artifacts.__name__][0]["directory"]),
         metadata=metadata,
-        warnings=done.warnings,
+        failed=done.failed,
     )
 
 

@@ -11,13 +11,13 @@ from tournament_assets.audits.missingness import copy_sentences, find_outages
 from tournament_assets.graph.assets import reports
 from tournament_assets.graph.assets.publishing import run_artifacts
 from tournament_assets.graph.assets.ratings import win_rates
+from tournament_assets.graph.outputs import Check
 from tournament_assets.project.plan import TournamentPlan
 from tournament_assets.reports.trust_tables import red_sentences
 from tournament_assets.storage.tables import rows_of
 from tournament_assets.tournament.asset_rows import CoverageRow, WinRateRow
 from tournament_assets.tournament.config import Mode
 from tournament_assets.tournament.errors import WorkError
-from tournament_assets.trust.lights import TrustState
 from tournament_assets.trust.measures import LIGHT_TABLES, lights_of
 
 
@@ -59,7 +59,7 @@ def summarise_run(
     table: Callable[[str, str], pd.DataFrame],
     directory: Path | None,
     metadata: Mapping[str, Sequence[Mapping[str, Any]]],
-    warnings: Sequence[str],
+    failed: Sequence[Check],
 ) -> RunSummary:
     """Return the summary of a finished run.
 
@@ -68,7 +68,7 @@ def summarise_run(
         table: Reads a table by its name and partition, such as `factuality|pilot`.
         directory: The newest run directory.
         metadata: What the materialisations say, by asset, for those that ran.
-        warnings: What the asset checks found, a sentence each.
+        failed: The asset checks that failed.
     """
     if directory is None:
         raise WorkError("no run directory is recorded; expected one of a finished run")
@@ -82,7 +82,6 @@ def summarise_run(
         for name in LIGHT_TABLES
         for dimension in plan.config.dimension_names
     )
-    red = {row.measure for row in lights if row.state == TrustState.RED}
     return RunSummary(
         title=f"{plan.config.title}, {mode}",
         question=plan.config.report.question,
@@ -96,8 +95,8 @@ def summarise_run(
         requests_submitted=total("requests_submitted_now"),
         responses_generated=total("generated_now"),
         confidence=plan.config.ratings.confidence,
-        # The cautions name the red lights; their checks would name them again.
-        warnings=tuple(each for each in warnings if each.partition(": ")[0] not in red),
+        # The cautions name the red lights; checks of these alone would name them again.
+        warnings=tuple(check.sentence for check in failed if not check.metadata.get("only_red")),
         equivalent_within=plan.config.ratings.equivalent_within,
         outages=tuple(each.sentence for each in find_outages(audit, plan.config.checks)),
         cautions=(*red_sentences(lights), *copy_sentences(audit)),

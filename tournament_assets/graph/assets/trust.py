@@ -161,11 +161,19 @@ def check_light(measure: str, rows: Sequence[MeasureRow], *, where: str) -> Chec
         if row.state == TrustState.RED or (row.state == TrustState.NOT_MEASURED and row.remedy)
     ]
     values = {row.subject or "value": row.value for row in own if row.value is not None}
+    only_red = bool(bad) and all(row.state == TrustState.RED for row in bad)
     return Check(
         measure,
         passed=not bad,
         description=f"{where}: {' '.join(map(light_sentence, bad or own))}",
-        metadata={"threshold": own[0].threshold, "light": _shown(own), **values} if own else {},
+        metadata={
+            "threshold": own[0].threshold,
+            "light": _shown(own),
+            "only_red": only_red,
+            **values,
+        }
+        if own
+        else {},
     )
 
 

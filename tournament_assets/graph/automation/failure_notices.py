@@ -17,6 +17,7 @@ import dagster as dg
 
 from tournament_assets.graph.automation.jobs import Stage
 from tournament_assets.graph.automation.reruns import PARTITION_TAG, RERUN_TAG
+from tournament_assets.graph.outputs import Check
 from tournament_assets.tournament.errors import InputError, InterruptedWorkError, WorkError
 
 _SLACK = ("TOURNAMENT_SLACK_TOKEN", "TOURNAMENT_SLACK_CHANNEL")
@@ -156,7 +157,7 @@ def raise_failure(result: dg.ExecuteInProcessResult, stage: Stage, label: str) -
                 "ledger: run the same command again to go on"
             )
         if _CHECK_FAILED in message:
-            message = "; ".join(failed_checks(result, only_errors=True))
+            message = "; ".join(check.sentence for check in failed_checks(result, only_errors=True))
         raise WorkError(f"{where} failed: {message}")
     raise WorkError(f"{stage.title} failed; see the run in the UI")
 
@@ -167,14 +168,21 @@ def _own_message(message: str) -> str:
     return rest if separator and head.startswith("tournament_assets.") else message.strip()
 
 
-def failed_checks(result: dg.ExecuteInProcessResult, *, only_errors: bool = False) -> list[str]:
-    """Return the failed checks of a run, one sentence each.
+def recorded_check(evaluation: dg.AssetCheckEvaluation) -> Check:
+    """Return a check's result as it was before Dagster recorded it."""
+    metadata = {name: value.value for name, value in evaluation.metadata.items()}
+    name, description = evaluation.check_name, evaluation.description or ""
+    return Check(name, passed=evaluation.passed, description=description, metadata=metadata)
+
+
+def failed_checks(result: dg.ExecuteInProcessResult, *, only_errors: bool = False) -> list[Check]:
+    """Return the failed checks of a run.
 
     Args:
         only_errors: Leave out those that only warn.
     """
     return [
-        f"{evaluation.check_name}: {evaluation.description}"
+        recorded_check(evaluation)
         for evaluation in result.get_asset_check_evaluations()
         if not evaluation.passed
         and not (only_errors and evaluation.severity is not dg.AssetCheckSeverity.ERROR)

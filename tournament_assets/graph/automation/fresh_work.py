@@ -16,12 +16,14 @@ import upath
 
 from tournament_assets.graph.assets.observed_inputs import read_inputs
 from tournament_assets.graph.assets.publishing import run_artifacts
+from tournament_assets.graph.automation.failure_notices import recorded_check
 from tournament_assets.graph.automation.jobs import Stage
 from tournament_assets.graph.automation.reruns import (
     PartitionKey,
     WorkOfStage,
     find_out_of_date,
 )
+from tournament_assets.graph.outputs import Check
 from tournament_assets.graph.partitions import asset_key
 from tournament_assets.graph.recipe_book import MADE_WITH_TAG, UP_TO_DATE, RecipeBook, made_with
 from tournament_assets.graph.recipes import Place
@@ -64,10 +66,10 @@ class FreshWork:
         """Return the assets of a stage that have to run, by partition; empty means all."""
         return find_out_of_date(self.book, stage, self.mode, distrusts=self._distrusts)
 
-    def warnings(self, names: Iterable[str], partition: PartitionKey) -> list[str]:
-        """Return what the checks of assets found when they were made, a sentence each."""
+    def warnings(self, names: Iterable[str], partition: PartitionKey) -> list[Check]:
+        """Return the checks of assets that failed when they were made."""
         return [
-            f"{check.check_name}: {check.description}"
+            recorded_check(check)
             for name in names
             if self._rows[name].stored_as != "file"
             and (record := self._newest(name, str(partition))) is not None
