@@ -13,7 +13,7 @@ from tournament_assets.tournament.errors import InputError
 NUMBER = st.none() | st.floats(allow_nan=False, allow_infinity=False)
 NAME = st.from_regex(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,8}", fullmatch=True)
 # A text of a cell: what a spreadsheet takes for a formula comes back, an empty one is absent.
-TEXT = st.none() | st.text("ab=+-@ ,\"'é\n", min_size=1).filter(lambda text: text[0] != "'")
+TEXT = st.none() | st.text("ab=+-@ ,\"'é\n", min_size=1)
 ROWS = st.lists(
     st.builds(
         LeaderboardRow,
@@ -24,6 +24,7 @@ ROWS = st.lists(
         low=NUMBER,
         high=NUMBER,
         shown_above=st.lists(NAME, max_size=3).map(tuple),
+        lead_rests_on=st.lists(st.text("a =-[]\"'é", min_size=1), max_size=3).map(tuple),
         group=TEXT,
         n=st.integers(0, 10**9),
         note=TEXT,

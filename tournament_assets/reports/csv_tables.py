@@ -1,5 +1,6 @@
 """Tables as the CSV files of a run, and read back from them."""
 
+import json
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ _READERS: Mapping[str, Callable[[str], Any]] = {
     "int64": int,
     "double": float,
     "string": unescape_csv,
-    "list<item: string>": lambda cell: tuple(cell.split()),
+    "list<item: string>": lambda cell: _names(unescape_csv(cell)),
 }
 
 
@@ -27,7 +28,7 @@ def write_csv_table(row_type: type, rows: Iterable[Any]) -> bytes:
 
 
 def read_csv_table(row_type: type, path: Path) -> pd.DataFrame:
-    """Read a table: an empty cell is absent, and spaces separate the names in a list.
+    """Read a table as `write_csv_table` writes it; an empty cell is absent.
 
     Raises:
         InputError: If the file is missing, lacks a column, or a cell is not of its column.
@@ -43,6 +44,10 @@ def read_csv_table(row_type: type, path: Path) -> pd.DataFrame:
             f"{path}: {str(error).removeprefix(f'{path}: ')[:300]}; expected the table as this "
             "version writes it; run the mode again, which sends no request"
         ) from None
+
+
+def _names(cell: str) -> tuple[str, ...]:
+    return tuple(json.loads(cell) if cell.startswith("[") else cell.split())
 
 
 def _value(column: Column, cells: Mapping[str, Any]) -> Any:

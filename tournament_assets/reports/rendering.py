@@ -10,6 +10,7 @@ import base64
 import functools
 import hashlib
 import html
+import json
 import re
 from pathlib import Path
 from typing import Any
@@ -72,17 +73,19 @@ def escape_terminal(text: str) -> str:
 def escape_csv(value: Any) -> Any:
     """Return a text that no spreadsheet takes for a formula; other text is unchanged.
 
-    Texts in a list are separated by spaces.
+    Names in a list are separated by spaces, or a JSON list where one of them holds a space.
 
     Text that begins like a formula gets an apostrophe in front, as OWASP advises. Every line break
     is a line feed, because Python's writer does not quote a cell for a carriage return.
     """
     if isinstance(value, tuple):
-        value = " ".join(value)
+        names = " ".join(value)
+        is_plain = tuple(names.split()) == value and not names.startswith("[")
+        value = names if is_plain else json.dumps(value, ensure_ascii=False)
     if not isinstance(value, str):
         return value
     text = show_controls(value.replace("\r\n", "\n").replace("\r", "\n"))
-    return f"'{text}" if text.lstrip(" \n").startswith(_FORMULA_SIGNS) else text
+    return f"'{text}" if text.lstrip(" \n'").startswith(_FORMULA_SIGNS) else text
 
 
 def unescape_csv(text: str) -> str:
