@@ -106,8 +106,12 @@ def test_what_is_advised_helps(
     assert person.finding(subject)["health"] == health
 
 
-def test_batches_are_collected_as_advised(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with paid_project(tmp_path, processing_seconds=UNTIL_ENDED) as paid:
+def test_batches_are_collected_as_advised(tmp_path: Path) -> None:
+    with (
+        paid_project(tmp_path, processing_seconds=UNTIL_ENDED) as paid,
+        # Undone before the project's own variables are, or it would bring them back.
+        pytest.MonkeyPatch.context() as monkeypatch,
+    ):
         paid.project.edit_judges(waiting={"slot_seconds": 0.1})
         paid.tables("judging_estimate")
         paid.events("__ASSET_JOB_small_judging")

@@ -154,9 +154,7 @@ def test_a_check_of_what_was_not_measured_goes_by_its_remedy_and_no_word_of_its_
     assert "nobody flipped; 3 more were a tie in one order" in check.description
     assert (remedy or "") in check.description
     red = MEASURES["test_retest"].light(Estimate(0.1, 0.0, 0.2, 9, "why"), 0.8, dimension="facts")
-    both = check_light("test_retest", [row, red], where="facts, pilot")
-    # Only red lights stand among the cautions; another sentence of the check is not left out.
-    assert both.metadata["only_red"] is passes
+    assert check_light("test_retest", [row, red], where="facts").metadata["only_red"] is passes
 
 
 def test_the_judges_of_two_modes_are_compared_on_what_both_were_shown(tmp_path: Path) -> None:
