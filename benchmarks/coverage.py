@@ -27,6 +27,7 @@ from benchmarks.simulated_tournaments import (
     expected_elo,
     limit_of_bradley_terry,
 )
+from tournament_assets.foundation.estimates import Resampling
 from tournament_assets.ratings.bradley_terry import bootstrap_bradley_terry
 from tournament_assets.ratings.elo import compute_elo_permutation
 from tournament_assets.ratings.intervals import (
@@ -40,7 +41,6 @@ from tournament_assets.ratings.sandwich import (
     sandwich_bradley_terry,
 )
 from tournament_assets.ratings.standings import Claim, PairClaim, stand_entrants
-from tournament_assets.tournament.estimates import Resampling
 
 CONFIDENCE = 0.95
 _WORLDS = {

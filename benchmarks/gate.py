@@ -19,12 +19,12 @@ from scipy.special import ndtr, ndtri
 
 from tournament_assets.audits.judge_consistency import JudgedPair
 from tournament_assets.audits.non_inferiority import compare_with_margin
+from tournament_assets.foundation.estimates import Estimate, Resampling
 from tournament_assets.judging.requests.verdict_parsing import reconcile_swap
 from tournament_assets.run_comparison.differences import SettledPair
 from tournament_assets.run_comparison.gate import GateSettings, Passage, hold_gate
 from tournament_assets.run_comparison.run_reading import FinishedRun
 from tournament_assets.tournament.config import CheckThresholds
-from tournament_assets.tournament.estimates import Estimate, Resampling
 from tournament_assets.tournament.verdicts import Judgment, Outcome, Verdict
 from tournament_assets.trust.lights import OF, TrustState
 from tournament_assets.trust.measures import MEASURES

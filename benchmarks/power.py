@@ -12,8 +12,8 @@ import numpy as np
 
 from benchmarks.simulated_tournaments import Design, draw_tournament, limit_of_bradley_terry
 from tournament_assets.extras.planning.power import PowerCurve, learn_noise
+from tournament_assets.foundation.estimates import Resampling
 from tournament_assets.ratings.standings import Claim, stand_entrants
-from tournament_assets.tournament.estimates import Resampling
 
 GAPS = {50: 1.0, 143: 0.6, 500: 0.32}
 """By prompts, logits between the best and the worst; the other two lie between."""

@@ -20,9 +20,9 @@ from benchmarks.rating_peers import (
     fit_with_choix,
     is_installed,
 )
+from tournament_assets.foundation.estimates import Rating
 from tournament_assets.ratings.bradley_terry import fit_bradley_terry
 from tournament_assets.ratings.matches import Matches
-from tournament_assets.tournament.estimates import Rating
 
 N_BOOTSTRAPS = 100
 _PREFERENCES = {"model_a": 1.0, "model_b": 0.0, "tie": 0.5}

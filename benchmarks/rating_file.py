@@ -15,10 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.rating_data import NamedBattles, code_names
+from tournament_assets.foundation.estimates import Resampling
 from tournament_assets.ratings.bradley_terry import bootstrap_bradley_terry, fit_bradley_terry
 from tournament_assets.ratings.intervals import sampling_intervals
 from tournament_assets.ratings.matches import Matches
-from tournament_assets.tournament.estimates import Resampling
 
 _PREFERENCES = {"model_a": 1.0, "model_b": 0.0, "tie": 0.5}
 _COLUMNS = ["model_a", "model_b", "winner", "question_id"]

@@ -24,7 +24,7 @@ from tournament_assets.extras.people.judge_calibration import (
 )
 from tournament_assets.extras.people.labelled_pairs import LabelledPair
 from tournament_assets.extras.people.prediction_powered import rate_prediction_powered
-from tournament_assets.tournament.estimates import Resampling
+from tournament_assets.foundation.estimates import Resampling
 from tournament_assets.tournament.verdicts import Outcome
 
 CONFIDENCE = 0.95

@@ -11,6 +11,7 @@ from typing import Any
 
 import yaml
 
+from tournament_assets.foundation.extensions import installed_extras
 from tournament_assets.graph.plain_runs import PlainRun, run_plainly, run_unrecorded
 from tournament_assets.graph.run_options import RunOptions
 from tournament_assets.graph.run_summaries import RunSummary
@@ -21,7 +22,6 @@ from tournament_assets.reports.csv_tables import read_csv_table
 from tournament_assets.storage.tables import to_arrow
 from tournament_assets.tournament.asset_rows import LeaderboardRow
 from tournament_assets.tournament.config import Mode
-from tournament_assets.tournament.extras import installed_extras
 
 N_WITH_GOLD = 8
 N_CURATED = 4

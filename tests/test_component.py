@@ -23,9 +23,9 @@ from dagster.components.core.package_entry import (
 import tournament_assets
 from tests.projects import SmallProject, bank_rows, make_project
 from tournament_assets.definitions import build_guest, build_plan
+from tournament_assets.foundation.errors import InputError
 from tournament_assets.graph.automation.jobs import build_stages
 from tournament_assets.project.config_files import load_config
-from tournament_assets.tournament.errors import InputError
 
 ROOT = Path(__file__).parents[1]
 PYPROJECT = """\

@@ -9,9 +9,9 @@ import pytest
 
 from tests.projects import SmallProject, make_project
 from tournament_assets.definitions import build_definitions, build_plan, load_project
+from tournament_assets.foundation.errors import InputError
 from tournament_assets.graph.table import rows_of
 from tournament_assets.project.config_files import load_config
-from tournament_assets.tournament.errors import InputError
 
 ROOT = Path(__file__).parents[1]
 HEAVY = (

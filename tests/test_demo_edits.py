@@ -12,11 +12,11 @@ from tests.demo import ROOT, DemoRun, count_responses
 from tests.edit_driver import EditDriver, edit, edit_driver
 from tests.projects import write_json_lines
 from tests.rows import table_rows
+from tournament_assets.foundation.errors import WorkError
 from tournament_assets.graph.assets import observed_inputs as inputs
 from tournament_assets.judging.requests import verdict_parsing as parsing
 from tournament_assets.storage.tables import decode_parquet
 from tournament_assets.tournament.asset_rows import JudgeReplyRow
-from tournament_assets.tournament.errors import WorkError
 
 DIMENSIONS = ("factuality", "calibration", "clinical_utility")
 AFTER_REPLIES = [

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from tournament_assets.definitions import TournamentComponent
+    from tournament_assets.foundation.errors import InputError, TournamentError, WorkError
     from tournament_assets.python_api import (
         Run,
         Tournament,
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
         Ratings,
     )
     from tournament_assets.tournament.battles import RatingSettings
-    from tournament_assets.tournament.errors import InputError, TournamentError, WorkError
 
 __all__ = [
     "Comparison",
@@ -59,13 +59,13 @@ _ELSEWHERE = {
     "Comparison": "python_results",
     "PriceEstimate": "python_results",
     "GateResult": "python_results",
-    "InputError": "tournament.errors",
+    "InputError": "foundation.errors",
     "Picture": "python_results",
     "RatingSettings": "tournament.battles",
     "Ratings": "python_results",
     "TournamentComponent": "definitions",
-    "TournamentError": "tournament.errors",
-    "WorkError": "tournament.errors",
+    "TournamentError": "foundation.errors",
+    "WorkError": "foundation.errors",
 }
 """The module of a name that `python_api` does not define."""
 

@@ -36,6 +36,8 @@ from typing import Annotated, Any
 
 import dagster as dg
 
+from tournament_assets.foundation.errors import InputError
+from tournament_assets.foundation.yaml_files import read_yaml
 from tournament_assets.graph.adapter import (
     build_assets,
     build_reported_checks,
@@ -77,10 +79,8 @@ from tournament_assets.project.new_projects import as_identifier
 from tournament_assets.project.plan import TournamentPlan, plan_of, refuse_upstream_assets
 from tournament_assets.project.project_files import default_ledger_url as default_ledger_url
 from tournament_assets.storage.atomic_files import write_bytes_atomically
-from tournament_assets.tournament.errors import InputError
 from tournament_assets.tournament.judge_services import SERVICES
 from tournament_assets.tournament.places import url_problem
-from tournament_assets.tournament.yaml_files import read_yaml
 
 _COMPONENT = files("tournament_assets") / "data" / "component"
 

@@ -19,6 +19,7 @@ from tournament_assets.definitions import (
     build_plan,
     storage_of,
 )
+from tournament_assets.foundation.errors import InputError, Problems
 from tournament_assets.graph.assets.publishing import run_artifacts
 from tournament_assets.graph.automation.failure_notices import failed_checks, raise_failure
 from tournament_assets.graph.automation.fresh_work import FreshWork
@@ -47,18 +48,17 @@ from tournament_assets.judging.batch_service import TokenCounter
 from tournament_assets.judging.costs.estimates import JudgingEstimate
 from tournament_assets.ledger import Ledger
 from tournament_assets.ledger.leases import own_identity
+from tournament_assets.preparing import preflight
+from tournament_assets.preparing.estimates import estimate_judging
+from tournament_assets.preparing.preflight import Finding, refuse_bad_input
 from tournament_assets.project.config_files import load_config
 from tournament_assets.project.plan import TournamentPlan
 from tournament_assets.project.project_files import Project, load_rubrics, prepare_dagster_home
+from tournament_assets.provenance.origins import rerun_command
 from tournament_assets.providers.openers import JudgeConnection
 from tournament_assets.responses.local_responses import release_models
-from tournament_assets.runs import preflight
-from tournament_assets.runs.estimates import estimate_judging
-from tournament_assets.runs.preflight import Finding, refuse_bad_input
-from tournament_assets.runs.provenance import rerun_command
 from tournament_assets.storage.tables import StoredTable, decode_parquet, derive_schema
 from tournament_assets.tournament.config import Mode
-from tournament_assets.tournament.errors import InputError, Problems
 
 StageListener = Callable[[Stage, str], object]
 """Called with a stage and the readable name of its partition."""

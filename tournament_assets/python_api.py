@@ -25,9 +25,10 @@ from tournament_assets.battles.rating import (
     require_resamples,
 )
 from tournament_assets.battles.registry import pool_battles, read_battles
+from tournament_assets.foundation.arguments import checked
+from tournament_assets.foundation.errors import InputError
 from tournament_assets.graph.plain_runs import PlainRun, run_plainly, run_unrecorded
 from tournament_assets.graph.run_options import RunOptions
-from tournament_assets.project.answer_tables import ColumnRole, frame_answers, read_answers
 from tournament_assets.project.config_files import find_project, load_config, write_config
 from tournament_assets.project.new_projects import (
     NewTournament,
@@ -44,6 +45,7 @@ from tournament_assets.python_results import (
     Shown,
     show_html,
 )
+from tournament_assets.recorded.answer_tables import ColumnRole, frame_answers, read_answers
 from tournament_assets.reports.csv_tables import read_csv_table
 from tournament_assets.reports.figures.canvas import to_svg
 from tournament_assets.reports.figures.ladder import draw_ladders
@@ -59,11 +61,9 @@ from tournament_assets.run_comparison.gate import (
 from tournament_assets.run_comparison.run_reading import FinishedRun, read_finished_runs
 from tournament_assets.storage.run_directory import find_runs, read_manifest
 from tournament_assets.storage.tables import rows_of
-from tournament_assets.tournament.arguments import checked
 from tournament_assets.tournament.asset_rows import LeaderboardRow, WinRateRow, by_dimension
 from tournament_assets.tournament.battles import BattleSource, RatingSettings
 from tournament_assets.tournament.config import Mode, TournamentConfig
-from tournament_assets.tournament.errors import InputError
 from tournament_assets.tournament.judges import label_judges
 
 

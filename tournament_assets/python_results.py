@@ -17,6 +17,10 @@ from rich.console import Console
 from tournament_assets.battles.rating import (
     BattleRatings,
 )
+from tournament_assets.foundation.estimates import Rating
+from tournament_assets.foundation.formatting import (
+    format_confidence,
+)
 from tournament_assets.judging.costs.estimates import JudgingEstimate
 from tournament_assets.ratings.rating_methods import (
     ELO,
@@ -48,10 +52,6 @@ from tournament_assets.run_comparison.gate import (
 from tournament_assets.storage.tables import derive_schema, make_table
 from tournament_assets.tournament.asset_rows import RatingRow, RequestsRow
 from tournament_assets.tournament.battles import RatingSettings
-from tournament_assets.tournament.estimates import Rating
-from tournament_assets.tournament.formatting import (
-    format_confidence,
-)
 
 _SHOWN_CHANGES = 20
 

@@ -19,8 +19,8 @@ from tournament_assets.audits.agreement import (
     measure_proportion,
     same_vote,
 )
-from tournament_assets.tournament.errors import InputError
-from tournament_assets.tournament.estimates import Resampling
+from tournament_assets.foundation.errors import InputError
+from tournament_assets.foundation.estimates import Resampling
 from tournament_assets.tournament.verdicts import Outcome
 
 

@@ -18,6 +18,7 @@ from tournament_assets.audits.fair_comparison import (
     fair_comparison_rows,
     without_entrants,
 )
+from tournament_assets.foundation.errors import InputError
 from tournament_assets.ratings.bradley_terry import fit_bradley_terry
 from tournament_assets.ratings.matches import code_judgments
 from tournament_assets.ratings.rating_evidence import Evidence
@@ -30,7 +31,6 @@ from tournament_assets.ratings.rating_methods import (
 )
 from tournament_assets.tournament.asset_rows import PromptRow, RatingRow
 from tournament_assets.tournament.battles import RatingSettings
-from tournament_assets.tournament.errors import InputError
 from tournament_assets.tournament.prompts import answer_key
 from tournament_assets.tournament.verdicts import Judgment, Outcome
 

@@ -8,9 +8,9 @@ import pytest
 
 from benchmarks.simulated_tournaments import Design, draw_tournament
 from tournament_assets.audits.first_place import FirstPlaceSupport, support_first_place
+from tournament_assets.foundation.estimates import Resampling
 from tournament_assets.ratings.matches import Matches, code_judgments
 from tournament_assets.ratings.standings import stand_entrants
-from tournament_assets.tournament.estimates import Resampling
 from tournament_assets.tournament.verdicts import Judgment, Outcome
 
 QUICK = Resampling(9, 0, 0.95)

@@ -17,11 +17,11 @@ from tournament_assets.audits.judge_consistency import (
     measure_position_bias,
     measure_transitivity,
 )
+from tournament_assets.foundation.errors import InputError
+from tournament_assets.foundation.estimates import Resampling
 from tournament_assets.judging.requests.verdict_parsing import reconcile_swap
 from tournament_assets.ratings.bradley_terry import PromptResamples
 from tournament_assets.ratings.matches import Matches, code_judgments
-from tournament_assets.tournament.errors import InputError
-from tournament_assets.tournament.estimates import Resampling
 from tournament_assets.tournament.verdicts import Judgment, Outcome, Verdict
 
 A, B, TIE = Verdict.A, Verdict.B, Verdict.TIE

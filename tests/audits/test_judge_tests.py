@@ -14,11 +14,11 @@ from tournament_assets.audits.judge_tests import (
     measure_injection,
     measure_repeats,
 )
+from tournament_assets.foundation.errors import InputError
+from tournament_assets.foundation.estimates import Resampling
+from tournament_assets.foundation.formatting import format_share
 from tournament_assets.judging.requests.controls import ControlKind
 from tournament_assets.judging.requests.verdict_parsing import reconcile_swap
-from tournament_assets.tournament.errors import InputError
-from tournament_assets.tournament.estimates import Resampling
-from tournament_assets.tournament.formatting import format_share
 from tournament_assets.tournament.verdicts import Outcome, Verdict
 
 REPLIES = {

@@ -20,10 +20,10 @@ from tournament_assets.audits.missingness import (
     measure_evenness,
     tail_probability,
 )
+from tournament_assets.foundation.errors import InputError
 from tournament_assets.judging.requests.verdict_parsing import FailureClass
 from tournament_assets.tournament.asset_rows import CoverageRow
 from tournament_assets.tournament.config import CheckThresholds
-from tournament_assets.tournament.errors import InputError
 from tournament_assets.tournament.prompts import GeneratedResponse
 from tournament_assets.tournament.verdicts import Outcome, Verdict
 

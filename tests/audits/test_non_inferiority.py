@@ -12,7 +12,7 @@ from tournament_assets.audits.non_inferiority import (
     holm,
     prompt_scores,
 )
-from tournament_assets.tournament.errors import InputError
+from tournament_assets.foundation.errors import InputError
 from tournament_assets.tournament.verdicts import Judgment, Outcome
 
 

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from tournament_assets.battles.columns import battles_of
 from tournament_assets.battles.files import BattleFile, FormatOptions
 from tournament_assets.battles.registry import read_battles
+from tournament_assets.foundation.errors import InputError
 from tournament_assets.tournament.battles import Battle
-from tournament_assets.tournament.errors import InputError
 
 MODELS = ("ada", "bob", "cyd")
 WINNERS = ("model_a", "model_b", "tie", "tie (bothbad)")

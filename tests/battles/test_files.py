@@ -1,9 +1,9 @@
 import json
 from dataclasses import dataclass, fields
 
+from tournament_assets.foundation.estimates import Resampling
 from tournament_assets.tournament.asset_rows import LeaderboardRow
 from tournament_assets.tournament.battles import elo_report
-from tournament_assets.tournament.estimates import Resampling
 
 REPORT = elo_report(
     [

@@ -8,12 +8,12 @@ from tests.battles.builders import fight, problems_of, read, write_lines
 from tests.ratings.builders import simulate_judgments
 from tournament_assets.battles.columns import make_battle_table
 from tournament_assets.battles.rating import BattleRatings, rate_battles
+from tournament_assets.foundation.estimates import Resampling
 from tournament_assets.ratings.bradley_terry import bootstrap_bradley_terry, fit_bradley_terry
 from tournament_assets.ratings.elo import compute_elo_permutation, summarise_elo
 from tournament_assets.ratings.intervals import sampling_intervals
 from tournament_assets.ratings.matches import code_judgments
 from tournament_assets.tournament.battles import Battle, RatingSettings, battles_from_judgments
-from tournament_assets.tournament.estimates import Resampling
 
 QUICK = RatingSettings(n_permutations=5, n_bootstraps=20)
 

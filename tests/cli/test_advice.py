@@ -19,7 +19,7 @@ from tests.projects import make_project
 from tournament_assets import launching
 from tournament_assets.cli import main
 from tournament_assets.graph.automation import scheduled_reruns
-from tournament_assets.runs import preflight
+from tournament_assets.preparing import preflight
 
 SERVED = ("tournament ui", "tournament ui --daemon")
 

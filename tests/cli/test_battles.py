@@ -11,8 +11,8 @@ from tournament_assets.battles.columns import make_battle_table
 from tournament_assets.battles.registry import write_battles
 from tournament_assets.cli import battles as command
 from tournament_assets.cli import main
+from tournament_assets.foundation.errors import InputError
 from tournament_assets.tournament.battles import Battle, RatingSettings
-from tournament_assets.tournament.errors import InputError
 
 QUICK = ("--n-permutations", "4", "--n-bootstraps", "40")
 

@@ -13,15 +13,15 @@ import tournament_assets as ta
 from tournament_assets.cli import main
 from tournament_assets.cli.configuration import render_page
 from tournament_assets.definitions import build_plan
+from tournament_assets.foundation.errors import InputError
 from tournament_assets.graph.run_options import RunOptions
 from tournament_assets.launching import run_tournament
 from tournament_assets.ledger import Ledger
+from tournament_assets.preparing.existing_work import existing_requests
+from tournament_assets.preparing.preflight import refuse_bad_input
 from tournament_assets.project.config_files import load_config
-from tournament_assets.project.existing_work import existing_requests
 from tournament_assets.project.new_projects import as_identifier, write_new_project
 from tournament_assets.project.plan import TournamentPlan
-from tournament_assets.runs.preflight import refuse_bad_input
-from tournament_assets.tournament.errors import InputError
 from tournament_assets.tournament.judges import JudgingConfig
 
 DEMO = Path(__file__).parents[2] / "configs" / "demo.yaml"

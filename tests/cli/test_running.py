@@ -16,7 +16,7 @@ from click.testing import CliRunner, Result
 from tests.loopback.faults.servers import FaultyServer
 from tests.projects import FinishedPilot, SmallProject, make_project
 from tournament_assets.cli import main, rare_collections
-from tournament_assets.project.ui_server import browsing_command
+from tournament_assets.serving.ui_server import browsing_command
 
 
 def test_cycles_are_collected_as_before_once_a_run_has_ended() -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from tests.extras.copies import copy_of_package, run_script
 from tests.projects import make_project
-from tournament_assets.tournament.extras import installed_extras
+from tournament_assets.foundation.extensions import installed_extras
 
 SCRIPT = """
 import sys
@@ -16,7 +16,7 @@ from pathlib import Path
 import tournament_assets as ta
 from tournament_assets.cli import main
 from tournament_assets.definitions import load_project
-from tournament_assets.tournament.extras import installed_extras
+from tournament_assets.foundation.extensions import installed_extras
 
 folder = Path(sys.argv[1])
 print(ta.__file__)

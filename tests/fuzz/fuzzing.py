@@ -8,6 +8,7 @@ from typing import Protocol
 
 from tests.fuzz import oracle
 from tests.fuzz.inputs import Case, draw_case
+from tournament_assets.foundation.errors import InputError, VerdictParseError
 from tournament_assets.judging.requests.verdict_parsing import (
     ReplyFormat,
     parse_structured_verdict,
@@ -15,7 +16,6 @@ from tournament_assets.judging.requests.verdict_parsing import (
     read_reply,
 )
 from tournament_assets.storage.judgment_files import JudgmentRecord, parse_judgment
-from tournament_assets.tournament.errors import InputError, VerdictParseError
 from tournament_assets.tournament.verdicts import Verdict
 
 _SHOWN_FINDINGS = 20

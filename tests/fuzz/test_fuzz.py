@@ -8,9 +8,9 @@ import pytest
 
 from tests.fuzz import oracle
 from tests.fuzz.fuzzing import FuzzReport, Parsers, RecordParser, fuzz
+from tournament_assets.foundation.errors import InputError, VerdictParseError
 from tournament_assets.judging.requests.verdict_parsing import parse_verdict
 from tournament_assets.storage.judgment_files import JudgmentRecord, parse_judgment
-from tournament_assets.tournament.errors import InputError, VerdictParseError
 from tournament_assets.tournament.verdicts import Verdict
 
 ROOT = Path(__file__).parents[2]

@@ -12,6 +12,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 from transformers import AutoModelForCausalLM
 
+from tournament_assets.foundation.errors import InputError
 from tournament_assets.generation.hydra.hydra_model import merged_weights
 from tournament_assets.generation.hydra.shards import head_shape, read_shards
 from tournament_assets.generation.loading import LoadedEntrant, build_entrant
@@ -19,7 +20,6 @@ from tournament_assets.generation.models.base_models import Residence, transform
 from tournament_assets.generation.models.entrant_weights import EntrantFiles, check_adapter
 from tournament_assets.generation.responding import generate_responses
 from tournament_assets.project.project_files import Project, entrant_file_problems
-from tournament_assets.tournament.errors import InputError
 from tournament_assets.tournament.places import Location
 from tournament_assets.tournament.prompts import Prompt
 

@@ -3,12 +3,12 @@ from pathlib import Path
 
 import pytest
 
+from tournament_assets.foundation.errors import InputError
 from tournament_assets.generation.loading import build_entrant
 from tournament_assets.generation.models.chat_prompts import NO_TEMPLATE, encode_chat
 from tournament_assets.generation.models.entrant_weights import EntrantFiles, check_weights
 from tournament_assets.generation.responding import generate_responses
 from tournament_assets.tournament.entrants import VanillaHfEntrant
-from tournament_assets.tournament.errors import InputError
 from tournament_assets.tournament.places import Location
 from tournament_assets.tournament.prompts import Prompt
 

@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
+from tournament_assets.foundation.errors import GenerationError, InputError
 from tournament_assets.generation.hydra.decoded import DecodingMode, DecodingSettings
 from tournament_assets.generation.hydra.decoding import decode
 from tournament_assets.generation.hydra.hydra_model import HydraModel
 from tournament_assets.generation.models.chat_prompts import EncodedPrompt
-from tournament_assets.tournament.errors import GenerationError, InputError
 
 from .hydra_builders import (
     RAGGED,

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from tournament_assets.foundation.errors import GenerationError, InputError
 from tournament_assets.generation.devices import Card, card_index, device_problem, lease_cards
-from tournament_assets.tournament.errors import GenerationError, InputError
 
 
 @pytest.mark.parametrize("name", ["auto", "cpu", "cuda", "cuda:3", "mps"])

@@ -10,6 +10,7 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
+from tournament_assets.foundation.errors import InputError
 from tournament_assets.generation.models.entrant_weights import (
     LFS_PREFIX,
     EntrantFiles,
@@ -18,7 +19,6 @@ from tournament_assets.generation.models.entrant_weights import (
     fingerprint_file,
     fingerprint_weights,
 )
-from tournament_assets.tournament.errors import InputError
 from tournament_assets.tournament.hydra_entrants import NeededShards
 from tournament_assets.tournament.places import Location
 

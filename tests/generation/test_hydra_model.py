@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 from transformers import AutoModelForCausalLM, GPT2Config, GPT2LMHeadModel, Olmo2ForCausalLM
 
+from tournament_assets.foundation.errors import GenerationError, InputError
 from tournament_assets.generation.hydra.decoding import decode
 from tournament_assets.generation.hydra.hydra_model import (
     HydraModel,
@@ -31,7 +32,6 @@ from tournament_assets.generation.models.base_models import (
     transformers_logging_off,
 )
 from tournament_assets.generation.models.entrant_weights import EntrantFiles
-from tournament_assets.tournament.errors import GenerationError, InputError
 
 from .builders import describe
 from .hydra_builders import (

@@ -8,6 +8,7 @@ import torch
 from safetensors.torch import load_file, save_file
 from transformers.utils import logging
 
+from tournament_assets.foundation.errors import GenerationError, InputError
 from tournament_assets.generation.devices import DTYPE_NAMES
 from tournament_assets.generation.loading import LoadedEntrant, build_entrant
 from tournament_assets.generation.models.base_models import (
@@ -18,7 +19,6 @@ from tournament_assets.generation.models.entrant_weights import (
     check_weights,
     count_parameters,
 )
-from tournament_assets.tournament.errors import GenerationError, InputError
 
 from .architectures import ARCHITECTURES
 from .builders import TINY, describe

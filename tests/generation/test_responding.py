@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 import torch
 
+from tournament_assets.foundation.errors import GenerationError, InputError
 from tournament_assets.generation import responding
 from tournament_assets.generation.hydra.decoding import CapturedRounds
 from tournament_assets.generation.loading import LoadedEntrant, build_entrant
@@ -27,7 +28,6 @@ from tournament_assets.generation.responding import (
     measure_peak,
 )
 from tournament_assets.tournament.entrants import LocalEntrant
-from tournament_assets.tournament.errors import GenerationError, InputError
 from tournament_assets.tournament.prompts import GeneratedResponse, Prompt, prompt_seed
 
 from .builders import TINY, Settle, describe

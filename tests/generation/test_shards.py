@@ -10,9 +10,9 @@ import pytest
 import torch
 from torch import Tensor
 
+from tournament_assets.foundation.errors import InputError
 from tournament_assets.generation.hydra.shards import HeadShape, check_adapters, read_shards
 from tournament_assets.generation.models.entrant_weights import LFS_PREFIX
-from tournament_assets.tournament.errors import InputError
 
 from .hydra_builders import SCALE, build_shards, state_dict_of, write_shard
 

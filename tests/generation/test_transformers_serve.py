@@ -14,11 +14,11 @@ import pytest
 
 from tests.chat_server import api_entrant, response_terms
 from tests.chat_server import complete as complete_entrant
+from tournament_assets.foundation.errors import GenerationError
 from tournament_assets.generation.responding import generate_responses
 from tournament_assets.ledger import Ledger
 from tournament_assets.responses.api_responses import service_problems
 from tournament_assets.responses.local_responses import CompletedResponses
-from tournament_assets.tournament.errors import GenerationError
 from tournament_assets.tournament.prompts import Prompt
 
 from .builders import TINY, Settle, describe

@@ -9,6 +9,7 @@ import torch
 from scipy.stats import chi2_contingency
 from torch import Tensor
 
+from tournament_assets.foundation.errors import GenerationError, InputError
 from tournament_assets.generation import responding
 from tournament_assets.generation.hydra.decoding import draw_uniforms
 from tournament_assets.generation.loading import LoadedEntrant, build_entrant
@@ -21,7 +22,6 @@ from tournament_assets.generation.vanilla_responding import (
     draw_tokens,
 )
 from tournament_assets.tournament.entrants import VanillaHfEntrant
-from tournament_assets.tournament.errors import GenerationError, InputError
 from tournament_assets.tournament.prompts import GeneratedResponse, Prompt, prompt_seed
 
 from .architectures import ARCHITECTURES, Architecture

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 from pydantic_core import to_jsonable_python
 
+from tournament_assets.foundation.extensions import installed_extras
 from tournament_assets.tournament import config
-from tournament_assets.tournament.extras import installed_extras
 from tournament_assets.tournament.places import Frozen
 
 TESTS = Path(__file__).parents[1]

@@ -16,18 +16,18 @@ from tests.rows import stored_rows
 from tests.torture.rounds import ADAPTIVE, N_PROMPTS, ask_in_rounds, make_larger
 from tournament_assets.cli.battles import battles_group
 from tournament_assets.definitions import build_plan, default_ledger_url
+from tournament_assets.foundation.errors import BudgetError
 from tournament_assets.graph.plain_runs import PlainRun
+from tournament_assets.preparing.estimates import estimate_judging
 from tournament_assets.project.config_files import load_config
 from tournament_assets.ratings.bradley_terry import fit_bradley_terry
 from tournament_assets.ratings.matches import code_judgments
 from tournament_assets.ratings.rating_evidence import Evidence
 from tournament_assets.ratings.rating_methods import STYLE, rating_rows
 from tournament_assets.reports.cost_estimate import cost_sentences, estimate_json
-from tournament_assets.runs.estimates import estimate_judging
 from tournament_assets.storage.tables import StoredTable
 from tournament_assets.tournament.asset_rows import VerdictRow
 from tournament_assets.tournament.battles import RatingSettings
-from tournament_assets.tournament.errors import BudgetError
 from tournament_assets.tournament.verdicts import Judgment, Outcome
 from tournament_assets.verdicts.table_rows import judgments_of
 

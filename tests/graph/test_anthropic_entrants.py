@@ -10,11 +10,11 @@ import yaml
 from tests.loopback.faults.servers import FaultyServer
 from tests.projects import SmallProject, bank_rows, make_project
 from tests.rows import table_rows
+from tournament_assets.foundation.errors import InputError, WorkError
 from tournament_assets.launching import estimate_tournament
 from tournament_assets.reports.cost_estimate import cost_sentences
 from tournament_assets.storage.tables import decode_parquet
 from tournament_assets.tournament.asset_rows import ResponseRow
-from tournament_assets.tournament.errors import InputError, WorkError
 
 from .paid_projects import SECRET, PaidProject
 

@@ -17,12 +17,12 @@ from tests.chat_server import (
 from tests.projects import SmallProject, bank_rows, make_project
 from tests.rows import table_rows
 from tournament_assets.definitions import default_ledger_url
+from tournament_assets.foundation.errors import InputError, WorkError
 from tournament_assets.launching import estimate_tournament
 from tournament_assets.ledger import Ledger
 from tournament_assets.reports.cost_estimate import cost_sentences
 from tournament_assets.storage.tables import decode_parquet
 from tournament_assets.tournament.asset_rows import ResponseRow
-from tournament_assets.tournament.errors import InputError, WorkError
 from tournament_assets.tournament.prompts import Prompt, parse_prompt_bank
 
 KEY = "sk-served-0123456789"

@@ -11,6 +11,8 @@ from tests.projects import ENTRANTS, make_project, recorded_responses, write_jso
 from tests.rows import stored_rows
 from tournament_assets.cli import main
 from tournament_assets.definitions import build_plan
+from tournament_assets.foundation.errors import InputError
+from tournament_assets.foundation.extensions import added_rows
 from tournament_assets.graph.plain_runs import PlainRun
 from tournament_assets.graph.table import settings_versions
 from tournament_assets.loopback.running import LoopbackServer
@@ -18,8 +20,6 @@ from tournament_assets.project.config_files import load_config
 from tournament_assets.python_api import Run
 from tournament_assets.run_comparison.gate import GateSettings, Passage, hold_gate
 from tournament_assets.run_comparison.run_reading import read_finished_runs
-from tournament_assets.tournament.errors import InputError
-from tournament_assets.tournament.extras import rows_of_extras
 
 from .paid_projects import PaidProject, paid_project
 
@@ -240,5 +240,5 @@ def test_other_thresholds_make_what_is_said_first_out_of_date(tmp_path: Path) ->
     before = versions()
     project.edit_config(checks={"max_missing_spread": 0.1})
     changed = {name for name, version in versions().items() if version != before[name]}
-    of_extras = {row.name for row in rows_of_extras("assets")}
+    of_extras = {row.name for row in added_rows("assets")}
     assert changed - of_extras == {"audit", "leaderboard", "report", "measures"}

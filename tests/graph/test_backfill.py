@@ -26,8 +26,8 @@ from dagster._core.workspace.workspace import (
 
 from tests.projects import make_project
 from tournament_assets.definitions import load_project
+from tournament_assets.foundation.extensions import added_rows
 from tournament_assets.project.project_files import prepare_dagster_home
-from tournament_assets.tournament.extras import rows_of_extras
 
 from .paid_projects import PaidProject, paid_project
 
@@ -193,7 +193,7 @@ def test_what_runs_on_request_alone_comes_from_outside_the_graph(tmp_path: Path)
     outside = {key.path[-1] for key in graph.external_asset_keys}
     assert outside == ON_REQUEST | {
         *("entrants", "price_list", "prompt_file", "rubrics"),
-        *(row.name for row in rows_of_extras("assets") if row.stored_as == "file"),
+        *(row.name for row in added_rows("assets") if row.stored_as == "file"),
     }
     run = graph.materializable_asset_keys
     roots = [key for key in run if not graph.get(key).parent_keys & run]

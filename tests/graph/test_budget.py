@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.projects import SmallProject, make_project
+from tournament_assets.foundation.errors import BudgetError
 from tournament_assets.judging.batch_service import Channel, TokenUsage
 from tournament_assets.judging.requests.pairs import PairToJudge
 from tournament_assets.judging.requests.requests import (
@@ -13,7 +14,6 @@ from tournament_assets.judging.requests.requests import (
     RequestSettings,
 )
 from tournament_assets.ledger import Ledger
-from tournament_assets.tournament.errors import BudgetError
 from tournament_assets.tournament.judges import Rubric
 from tournament_assets.verdicts.judge_requests import build_approval, judging_terms
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
+from tournament_assets.foundation.errors import WorkError
 from tournament_assets.judging.costs.prices import load_newest_prices
 from tournament_assets.judging.settlement.records import BatchIntent, JudgingScope, Lease
-from tournament_assets.tournament.errors import WorkError
 from tournament_assets.tournament.judges import ConfiguredPrice
 
 from .paid_projects import UNTIL_ENDED, PaidProject, paid_project

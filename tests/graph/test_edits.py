@@ -15,6 +15,7 @@ from tests.projects import (
 )
 from tests.rows import table_rows
 from tournament_assets.definitions import build_definitions, build_plan, build_resources
+from tournament_assets.foundation.extensions import added_rows
 from tournament_assets.graph.assets import observed_inputs as inputs
 from tournament_assets.graph.assets.observed_inputs import read_inputs
 from tournament_assets.graph.automation import edits
@@ -26,7 +27,6 @@ from tournament_assets.project.config_files import load_config
 from tournament_assets.project.plan import TournamentPlan
 from tournament_assets.storage.tables import decode_parquet
 from tournament_assets.tournament.asset_rows import JudgeReplyRow
-from tournament_assets.tournament.extras import rows_of_extras
 
 RATED = [
     "judge_replies",
@@ -36,7 +36,7 @@ RATED = [
     "ratings",
     "win_rates",
     "measures",
-    *(row.name for row in rows_of_extras("assets") if row.job == "judging"),
+    *(row.name for row in added_rows("assets") if row.job == "judging"),
 ]
 
 
@@ -234,7 +234,7 @@ def test_what_no_run_has_observed_is_observed_at_the_first_tick(tmp_path: Path) 
     watcher = Watcher(made)
     observed, checks = watcher.tick()
     # Each of an extra's has versions by mode and dimension.
-    n_of_extras = sum(row.stored_as == "file" for row in rows_of_extras("assets")) * 2 * 2
+    n_of_extras = sum(row.stored_as == "file" for row in added_rows("assets")) * 2 * 2
     assert len(observed) == 1 + 3 + 2 + 1 + n_of_extras
     assert checks == {}
     assert watcher.tick() == ([], {})

@@ -10,11 +10,11 @@ import pytest
 
 from tests.projects import SmallProject, make_project, write_json_lines
 from tournament_assets.definitions import load_project
+from tournament_assets.foundation.errors import InputError
 from tournament_assets.graph.automation.failure_notices import (
     build_failure_sensors,
     describe_failure,
 )
-from tournament_assets.tournament.errors import InputError
 
 EMAIL = {
     "TOURNAMENT_EMAIL_FROM": "tournament@example.com",

@@ -6,12 +6,12 @@ import pytest
 
 from tests.projects import make_project
 from tests.run_comparison.test_gate import BETTER, EVEN, SETTINGS, WORSE, run
+from tournament_assets.foundation.errors import InputError
 from tournament_assets.graph.adapter import check_result
 from tournament_assets.graph.assets.publishing import gate_check
 from tournament_assets.project.config_files import load_config
 from tournament_assets.run_comparison.gate import GateSettings, hold_gate
 from tournament_assets.run_comparison.run_reading import FinishedRun, read_finished_runs
-from tournament_assets.tournament.errors import InputError
 
 
 @pytest.mark.parametrize(

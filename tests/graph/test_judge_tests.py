@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
+from tournament_assets.foundation.estimates import Estimate
 from tournament_assets.graph.assets.trust import check_light
-from tournament_assets.tournament.estimates import Estimate
 from tournament_assets.trust.measures import MEASURES
 
 from .paid_projects import PaidProject, paid_project

@@ -18,6 +18,8 @@ from tests.projects import (
 from tests.rows import table_of
 from tournament_assets.cli import main
 from tournament_assets.definitions import build_definitions
+from tournament_assets.foundation.errors import WorkError
+from tournament_assets.foundation.formatting import format_usd
 from tournament_assets.graph.assets.judging import EstimateOptions, judging_estimate
 from tournament_assets.graph.outputs import Made
 from tournament_assets.graph.partitions import asset_key
@@ -38,15 +40,13 @@ from tournament_assets.project.project_files import (
     load_prompt_bank,
     load_rubric,
 )
-from tournament_assets.project.samples import read_samples
+from tournament_assets.recorded.samples import read_samples
 from tournament_assets.reports.cost_estimate import (
     cost_sentences,
     estimate_document,
     estimate_json,
 )
 from tournament_assets.tournament.asset_rows import MatchRow, RequestsRow
-from tournament_assets.tournament.errors import WorkError
-from tournament_assets.tournament.formatting import format_usd
 
 from .bills import (
     OPUS,

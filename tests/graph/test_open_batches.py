@@ -6,12 +6,12 @@ import dagster as dg
 import pytest
 
 from tournament_assets.definitions import build_plan, build_resources
+from tournament_assets.foundation.errors import WorkError
 from tournament_assets.graph.rows import COLLECTS_TAG
 from tournament_assets.graph.table import rows_of
 from tournament_assets.judging.settlement.records import JudgingScope
 from tournament_assets.project.config_files import load_config
 from tournament_assets.project.project_files import prepare_dagster_home
-from tournament_assets.tournament.errors import WorkError
 
 from .paid_projects import UNTIL_ENDED, PaidProject, paid_project
 

@@ -14,9 +14,9 @@ import tournament_assets as ta
 from tests.graph.paid_projects import paid_project
 from tests.projects import SmallProject, make_project, modules_of_extras
 from tests.torture.rounds import ADAPTIVE, make_larger
+from tournament_assets.foundation.errors import InputError, WorkError
 from tournament_assets.storage.tables import StoredTable, rows_of
 from tournament_assets.tournament.asset_rows import MatchRow, PromptRow, VerdictRow, WinRateRow
-from tournament_assets.tournament.errors import InputError, WorkError
 
 JURY = (("loopback-pilot", 1.0), ("loopback-b", 1.0), ("loopback-c", 0.5))
 NIGHTLY = {"strata": {"recall": 5}, "draw_seed": 4}

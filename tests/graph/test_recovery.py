@@ -9,8 +9,8 @@ import yaml
 from click.testing import CliRunner
 
 from tournament_assets.cli import main
+from tournament_assets.foundation.errors import WorkError
 from tournament_assets.loopback.running import LoopbackServer
-from tournament_assets.tournament.errors import WorkError
 
 from .paid_projects import PaidProject, paid_project
 

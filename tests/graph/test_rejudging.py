@@ -6,7 +6,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from tournament_assets.cli import main
-from tournament_assets.tournament.errors import WorkError
+from tournament_assets.foundation.errors import WorkError
 
 from .paid_projects import PaidProject, paid_project
 

@@ -27,13 +27,13 @@ from tests.projects import (
     make_project,
 )
 from tournament_assets.cli.battles import battles_group
+from tournament_assets.foundation.errors import InputError, WorkError
 from tournament_assets.graph.automation.jobs import Stage
 from tournament_assets.graph.local_runs import open_instance
 from tournament_assets.graph.run_summaries import RunSummary
 from tournament_assets.judging.costs.prices import load_newest_prices, newest_prices_hash
 from tournament_assets.loopback.running import LoopbackServer
 from tournament_assets.storage.run_directory import find_runs
-from tournament_assets.tournament.errors import InputError, WorkError
 from tournament_assets.tournament.judges import parse_rubric
 
 SECRET = "sk-test-8b1f2c"

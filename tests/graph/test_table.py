@@ -12,6 +12,7 @@ import pytest
 
 from tests.projects import SmallProject, make_project
 from tournament_assets.definitions import build_definitions, build_plan
+from tournament_assets.foundation.errors import InputError
 from tournament_assets.graph import adapter
 from tournament_assets.graph.assets.ratings import EloOptions, elo_traces, win_rates
 from tournament_assets.graph.outputs import Made
@@ -23,7 +24,6 @@ from tournament_assets.project.config_files import load_config
 from tournament_assets.project.plan import TournamentPlan
 from tournament_assets.storage.tables import StoredTable, write_table
 from tournament_assets.tournament.asset_rows import VerdictRow
-from tournament_assets.tournament.errors import InputError
 from tournament_assets.tournament.verdicts import Outcome, Verdict
 
 ROOT = Path(__file__).parents[2]

@@ -6,6 +6,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from tournament_assets.foundation.errors import JudgeError, JudgeFailure
 from tournament_assets.judging.batch_service import ReplyRow, TokenUsage
 from tournament_assets.judging.requests.pairs import PairToJudge
 from tournament_assets.judging.requests.requests import (
@@ -14,7 +15,6 @@ from tournament_assets.judging.requests.requests import (
 )
 from tournament_assets.judging.settlement import sessions
 from tournament_assets.judging.settlement.records import JudgingScope
-from tournament_assets.tournament.errors import JudgeError, JudgeFailure
 from tournament_assets.tournament.judges import Rubric, Waiting
 
 RUBRIC = Rubric("factuality", "1", "# version: 1\nWhich response is truer?")

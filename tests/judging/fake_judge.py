@@ -6,13 +6,13 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 
+from tournament_assets.foundation.errors import JudgeError, JudgeFailure
 from tournament_assets.judging.batch_service import (
     BatchStatus,
     ReplyRow,
     SubmittedRequest,
 )
 from tournament_assets.judging.requests.requests import request_key_of
-from tournament_assets.tournament.errors import JudgeError, JudgeFailure
 
 from .builders import START, Clock, failed_row, failure, reply_row
 

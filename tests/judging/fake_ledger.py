@@ -7,6 +7,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from datetime import datetime
 
+from tournament_assets.foundation.errors import JudgeError
 from tournament_assets.judging.batch_service import Reply, ReplyRow
 from tournament_assets.judging.costs.prices import Budget, BudgetTerms
 from tournament_assets.judging.settlement.records import (
@@ -16,7 +17,6 @@ from tournament_assets.judging.settlement.records import (
     OpenBatch,
     StoredReply,
 )
-from tournament_assets.tournament.errors import JudgeError
 
 from .builders import START
 

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tournament_assets.foundation.errors import InputError
 from tournament_assets.judging.requests.controls import (
     INJECTIONS,
     ControlKind,
@@ -21,7 +22,6 @@ from tournament_assets.judging.requests.controls import (
 from tournament_assets.judging.requests.pairs import PRESENTATIONS, PairToJudge, build_match_list
 from tournament_assets.judging.requests.requests import build_user_message
 from tournament_assets.tournament.entrant_settings import IDENTIFIER_PATTERN
-from tournament_assets.tournament.errors import InputError
 from tournament_assets.tournament.prompts import Prompt
 from tournament_assets.tournament.verdicts import Outcome
 

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
+from tournament_assets.foundation.errors import JudgeError, JudgeFailure, LedgerError
 from tournament_assets.judging.batch_service import ReplyRow, SubmittedRequest
 from tournament_assets.judging.settlement.sessions import Tally
 from tournament_assets.judging.settlement.settlement import ask_directly
 from tournament_assets.judging.settlement.submission import write_intent
-from tournament_assets.tournament.errors import JudgeError, JudgeFailure, LedgerError
 
 from .bench import Bench
 from .builders import failure, failures, keys_of, reply_row, requests_for

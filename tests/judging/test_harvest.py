@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tournament_assets.foundation.errors import JudgeError, JudgeFailure, JudgeWaitingError
 from tournament_assets.judging.batch_service import BatchStatus, ReplyRow
 from tournament_assets.judging.requests.requests import custom_id
 from tournament_assets.judging.settlement import harvest, submission
@@ -18,7 +19,6 @@ from tournament_assets.judging.settlement.harvest import (
     harvest_ended,
 )
 from tournament_assets.judging.settlement.submission import create_batches
-from tournament_assets.tournament.errors import JudgeError, JudgeFailure, JudgeWaitingError
 
 from .bench import Bench
 from .builders import SCOPE, failure, failures, keys_of, reply_row, requests_for

@@ -7,10 +7,10 @@ from typing import cast
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from tournament_assets.foundation.errors import JudgeError, JudgeFailure
 from tournament_assets.judging.batch_service import ReplyRow, SubmittedRequest, TakesBatches
 from tournament_assets.judging.settlement.records import JudgingLedger
 from tournament_assets.judging.settlement.settlement import find_work_left
-from tournament_assets.tournament.errors import JudgeError, JudgeFailure
 
 from .bench import Bench
 from .builders import (

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tournament_assets.foundation.fingerprints import fingerprint
 from tournament_assets.judging.requests.controls import repeat_for_drift_check
 from tournament_assets.judging.requests.pairs import PairToJudge, Presentation
 from tournament_assets.judging.requests.requests import (
@@ -24,7 +25,6 @@ from tournament_assets.judging.requests.requests import (
 )
 from tournament_assets.judging.requests.system_prompt import judge_system_prompt
 from tournament_assets.judging.requests.verdict_parsing import VERDICT_SCHEMA
-from tournament_assets.tournament.fingerprints import fingerprint
 
 from .builders import PAIR, RUBRIC, SETTINGS, keys_of, requests_for
 

@@ -7,6 +7,7 @@ from anthropic.types import Model
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tournament_assets.foundation.errors import BudgetError
 from tournament_assets.judging.batch_service import Channel, MessageParams, TokenUsage
 from tournament_assets.judging.costs.prices import (
     Budget,
@@ -19,7 +20,6 @@ from tournament_assets.judging.costs.prices import (
     most_usd,
 )
 from tournament_assets.judging.requests.requests import ModelRequest
-from tournament_assets.tournament.errors import BudgetError
 from tournament_assets.tournament.judge_services import is_free_model
 from tournament_assets.tournament.judges import ConfiguredPrice
 

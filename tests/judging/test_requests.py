@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.demo import ROOT
+from tournament_assets.foundation.fingerprints import fingerprint
 from tournament_assets.judging.requests import requests as requests_module
 from tournament_assets.judging.requests.pairs import PairToJudge, Presentation
 from tournament_assets.judging.requests.requests import (
@@ -27,7 +28,6 @@ from tournament_assets.judging.requests.requests import (
 )
 from tournament_assets.judging.requests.system_prompt import judge_system_prompt
 from tournament_assets.project.project_files import load_prompt_bank
-from tournament_assets.tournament.fingerprints import fingerprint
 from tournament_assets.tournament.judges import Rubric
 from tournament_assets.tournament.prompts import Prompt
 

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
+from tournament_assets.foundation.errors import BudgetError, JudgeWaitingError
 from tournament_assets.judging.batch_service import Channel, ReplyRow, SubmittedRequest
 from tournament_assets.judging.requests.requests import ModelRequest
-from tournament_assets.tournament.errors import BudgetError, JudgeWaitingError
 
 from .bench import Bench
 from .builders import keys_of, reply_row, requests_for

@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
+from tournament_assets.foundation.errors import JudgeError, JudgeWaitingError, LedgerError
 from tournament_assets.judging.settlement import sessions
 from tournament_assets.judging.settlement.records import Lease
 from tournament_assets.judging.settlement.sessions import JudgingSession, hold_lease
-from tournament_assets.tournament.errors import JudgeError, JudgeWaitingError, LedgerError
 
 from .bench import Bench
 from .builders import SCOPE, Clock, Progress, requests_for

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from tournament_assets.foundation.errors import JudgeError, JudgeWaitingError
 from tournament_assets.judging.batch_service import ReplyRow, SubmittedRequest, TokenUsage
 from tournament_assets.judging.settlement.harvest import is_final
 from tournament_assets.judging.settlement.records import JudgingScope
@@ -12,7 +13,6 @@ from tournament_assets.judging.settlement.settlement import settle_requests
 from tournament_assets.providers.response_reading import NoResponse, read_response
 from tournament_assets.responses.api_responses import build_response_requests, response_scope
 from tournament_assets.tournament.entrants import AnthropicApiEntrant
-from tournament_assets.tournament.errors import JudgeError, JudgeWaitingError
 from tournament_assets.tournament.prompts import GeneratedResponse, Prompt
 
 from .bench import Bench

@@ -7,6 +7,12 @@ from typing import Any
 
 import pytest
 
+from tournament_assets.foundation.errors import (
+    BudgetError,
+    JudgeError,
+    JudgeFailure,
+    JudgeWaitingError,
+)
 from tournament_assets.judging.batch_service import (
     BatchStatus,
     Channel,
@@ -19,12 +25,6 @@ from tournament_assets.judging.settlement import submission
 from tournament_assets.judging.settlement.sessions import Tally
 from tournament_assets.judging.settlement.settlement import WorkLeft, ask_directly, find_work_left
 from tournament_assets.judging.settlement.trial import Trial
-from tournament_assets.tournament.errors import (
-    BudgetError,
-    JudgeError,
-    JudgeFailure,
-    JudgeWaitingError,
-)
 
 from .bench import Bench
 from .builders import SCOPE, START, failure, keys_of, patience, reply_row, requests_for

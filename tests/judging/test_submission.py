@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tournament_assets.foundation.errors import JudgeError, JudgeFailure, JudgeWaitingError
 from tournament_assets.judging.batch_service import BatchStatus, ReplyRow
 from tournament_assets.judging.requests.requests import serialised_size
 from tournament_assets.judging.settlement import submission
@@ -17,7 +18,6 @@ from tournament_assets.judging.settlement.submission import (
     cut_batches,
     list_since,
 )
-from tournament_assets.tournament.errors import JudgeError, JudgeFailure, JudgeWaitingError
 
 from .bench import Bench
 from .builders import START, Clock, failures, keys_of, reply_row, requests_for, sizes

@@ -2,13 +2,13 @@ import hashlib
 
 import pytest
 
+from tournament_assets.foundation.errors import InputError
 from tournament_assets.judging.requests.requests import build_system_message
 from tournament_assets.judging.requests.system_prompt import (
     judge_system_prompt,
     parse_instructions,
 )
 from tournament_assets.judging.requests.verdict_parsing import ReplyFormat
-from tournament_assets.tournament.errors import InputError
 from tournament_assets.tournament.judges import Rubric
 
 OWN = "You review pull requests.\n\nPrefer what you would merge."

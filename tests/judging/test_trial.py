@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
+from tournament_assets.foundation.errors import JudgeError, JudgeFailure
 from tournament_assets.judging.batch_service import ReplyRow, SubmittedRequest
 from tournament_assets.judging.costs.prices import BudgetTerms
 from tournament_assets.judging.settlement.records import verdicts_of
 from tournament_assets.judging.settlement.trial import FIRST_SLICE, Trial
-from tournament_assets.tournament.errors import JudgeError, JudgeFailure
 
 from .bench import Bench
 from .builders import SCOPE, SETTINGS, START, failures, reply_row, requests_for

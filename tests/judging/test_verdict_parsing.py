@@ -8,6 +8,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tests.fuzz import oracle
+from tournament_assets.foundation.errors import VerdictParseError
 from tournament_assets.judging.requests.verdict_parsing import (
     READING_VERSION,
     VERDICT_SCHEMA,
@@ -20,7 +21,6 @@ from tournament_assets.judging.requests.verdict_parsing import (
     read_reply,
     reconcile_swap,
 )
-from tournament_assets.tournament.errors import VerdictParseError
 from tournament_assets.tournament.verdicts import Verdict
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from tournament_assets.foundation.errors import LedgerError
 from tournament_assets.judging.batch_service import Channel, ReplyRow, TokenUsage
 from tournament_assets.judging.settlement.records import (
     BatchIntent,
@@ -16,7 +17,6 @@ from tournament_assets.judging.settlement.records import (
     StoredReply,
 )
 from tournament_assets.ledger import Ledger
-from tournament_assets.tournament.errors import LedgerError
 
 SCOPE = JudgingScope("tiny", "pilot", "factuality")
 OTHER_SCOPES = [

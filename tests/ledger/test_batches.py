@@ -3,10 +3,10 @@ from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
 
+from tournament_assets.foundation.errors import JudgeError, LedgerError
 from tournament_assets.judging.batch_service import Channel
 from tournament_assets.judging.settlement.records import JudgingScope, OpenBatch
 from tournament_assets.ledger import Ledger
-from tournament_assets.tournament.errors import JudgeError, LedgerError
 
 from .builders import BEGUN_AT, OTHER_SCOPES, SCOPE, acquire, begin_batch, change, intent, select
 

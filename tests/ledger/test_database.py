@@ -7,10 +7,10 @@ import pytest
 import sqlalchemy as sa
 
 from tests.postgresql import PostgresServer
+from tournament_assets.foundation.errors import LedgerError
+from tournament_assets.foundation.extensions import added_rows
 from tournament_assets.ledger import Ledger
 from tournament_assets.ledger.database import _turn_on_write_ahead_log
-from tournament_assets.tournament.errors import LedgerError
-from tournament_assets.tournament.extras import rows_of_extras
 
 from .at_once import run_at_once
 from .builders import begin_batch, change, failed_with, select, success, texts
@@ -23,7 +23,7 @@ LEDGER_TABLES = {
     "judge_replies",
     "judge_paid_twice",
     "judge_failures",
-    *(table for metadata in rows_of_extras("ledger_tables") for table in metadata.tables),
+    *(table for metadata in added_rows("ledger_tables") for table in metadata.tables),
 }
 
 

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
+from tournament_assets.foundation.errors import LedgerError
 from tournament_assets.judging.settlement.records import Lease
 from tournament_assets.ledger import Ledger
-from tournament_assets.tournament.errors import LedgerError
 from tournament_assets.tournament.prompts import GeneratedResponse
 
 from .builders import (

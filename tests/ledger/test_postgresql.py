@@ -4,8 +4,8 @@ from collections.abc import Iterator
 import pytest
 
 from tests.postgresql import PostgresServer
+from tournament_assets.foundation.errors import LedgerError
 from tournament_assets.ledger import Ledger
-from tournament_assets.tournament.errors import LedgerError
 
 from .builders import (
     SCOPE,

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tournament_assets.foundation.errors import LedgerError
 from tournament_assets.judging.batch_service import Channel, ReplyRow
 from tournament_assets.judging.settlement.records import StoredReply
 from tournament_assets.ledger import Ledger
-from tournament_assets.tournament.errors import LedgerError
 from tournament_assets.tournament.prompts import GeneratedResponse
 
 from .at_once import run_at_once

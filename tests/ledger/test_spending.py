@@ -4,12 +4,12 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from tests.judging.prices import PRICES
+from tournament_assets.foundation.errors import BudgetError
 from tournament_assets.judging.batch_service import TokenUsage
 from tournament_assets.judging.costs.prices import BudgetTerms, Spending, UnbilledBatch
 from tournament_assets.judging.settlement.records import JudgingScope
 from tournament_assets.ledger import Ledger
 from tournament_assets.ledger.spending import Waste
-from tournament_assets.tournament.errors import BudgetError
 
 from .builders import (
     BEGUN_AT,

@@ -13,10 +13,10 @@ import pytest
 from tests.machines.workers import DEPLOY, ROOT
 from tests.projects import make_project
 from tournament_assets.definitions import load_project
+from tournament_assets.foundation.errors import InputError
 from tournament_assets.graph import resources
 from tournament_assets.graph.adapter import GPU_STEP_TAGS
 from tournament_assets.graph.resources import build_executor
-from tournament_assets.tournament.errors import InputError
 
 BROKER = {"TOURNAMENT_CELERY_BROKER": "redis://:word@127.0.0.1:6379/0"}
 NAMES = {

@@ -11,11 +11,11 @@ import pytest
 
 from tests.oracle.comparison import find_differences
 from tests.oracle.drawn_runs import KINDS, draw_run
+from tournament_assets.foundation.estimates import Rating
 from tournament_assets.graph.assets import ratings as rating_assets
 from tournament_assets.judging.requests import verdict_parsing
 from tournament_assets.ratings import standings
 from tournament_assets.tournament.asset_rows import WinRateRow
-from tournament_assets.tournament.estimates import Rating
 from tournament_assets.tournament.verdicts import Outcome
 
 ALWAYS = 2

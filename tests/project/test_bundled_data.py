@@ -12,7 +12,7 @@ from tournament_assets.judging.requests.requests import build_system_message
 from tournament_assets.project.config_files import ConfigFile, load_config
 from tournament_assets.project.plan import select_prompts
 from tournament_assets.project.project_files import Project, load_prompt_bank, load_rubrics
-from tournament_assets.project.recorded_responses import OUTSIDE, load_recorded_responses
+from tournament_assets.recorded.recorded_responses import OUTSIDE, load_recorded_responses
 from tournament_assets.tournament.entrants import RecordedEntrant
 from tournament_assets.tournament.hydra_entrants import CustomPoeEntrant
 from tournament_assets.tournament.prompts import CURATED_SOURCE, Prompt

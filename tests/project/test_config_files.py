@@ -4,10 +4,10 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
+from tournament_assets.foundation.errors import InputError
+from tournament_assets.foundation.extensions import installed_extras
 from tournament_assets.project.config_files import ConfigFile, find_project, load_config
 from tournament_assets.tournament.entrants import OpenAiApiEntrant
-from tournament_assets.tournament.errors import InputError
-from tournament_assets.tournament.extras import installed_extras
 from tournament_assets.tournament.judges import Judge
 
 GOOD = """\

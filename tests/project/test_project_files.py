@@ -8,6 +8,7 @@ import pytest
 import yaml
 
 from tests.generation.hydra_projects import HEADS, describe_hydra, write_heads
+from tournament_assets.foundation.errors import InputError
 from tournament_assets.project.project_files import (
     Project,
     entrant_file_problems,
@@ -19,7 +20,6 @@ from tournament_assets.project.project_files import (
 )
 from tournament_assets.tournament.config import TournamentConfig
 from tournament_assets.tournament.entrants import VanillaHfEntrant
-from tournament_assets.tournament.errors import InputError
 from tournament_assets.tournament.places import Location
 
 ROW = {"prompt_id": "p1", "text": "Which?", "source": "recall", "gold_answer": "C"}

@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 
 from tests.loopback.builders import judge_params, wait_until_ended
+from tournament_assets.foundation.errors import JudgeError, JudgeFailure
 from tournament_assets.judging.batch_service import ReplyRow, SubmittedRequest, TakesBatches
 from tournament_assets.loopback.batches import BatchStore
 from tournament_assets.loopback.running import LoopbackServer
 from tournament_assets.providers.anthropic.message_batches import AnthropicBatches
 from tournament_assets.providers.loopback_judge import LoopbackJudge
-from tournament_assets.tournament.errors import JudgeError, JudgeFailure
 
 REQUESTS = [
     SubmittedRequest("same", judge_params("Vitamin C.", "Vitamin C.")),

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from tournament_assets.foundation.errors import JudgeError, JudgeFailure
 from tournament_assets.providers import service_words
 from tournament_assets.providers.service_words import (
     clean_key,
@@ -17,7 +18,6 @@ from tournament_assets.providers.service_words import (
     quote_service,
     split_lines,
 )
-from tournament_assets.tournament.errors import JudgeError, JudgeFailure
 
 KEY = "sk-ant-a+b/c=\"d'e&f<g>_0123456789"
 

@@ -7,6 +7,8 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from numpy.typing import NDArray
 
+from tournament_assets.foundation.errors import InputError
+from tournament_assets.foundation.estimates import Resampling
 from tournament_assets.ratings.bradley_terry import (
     are_strongly_connected,
     bootstrap_bradley_terry,
@@ -16,8 +18,6 @@ from tournament_assets.ratings.bradley_terry import (
 )
 from tournament_assets.ratings.intervals import sampling_intervals
 from tournament_assets.ratings.matches import Matches, code_judgments
-from tournament_assets.tournament.errors import InputError
-from tournament_assets.tournament.estimates import Resampling
 from tournament_assets.tournament.verdicts import Judgment
 
 from .builders import ENTRANTS, simulate_judgments, tie, wins

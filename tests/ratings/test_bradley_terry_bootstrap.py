@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from numpy.typing import NDArray
 
+from tournament_assets.foundation.estimates import Resampling
 from tournament_assets.ratings import bradley_terry
 from tournament_assets.ratings.bradley_terry import (
     FITTED,
@@ -22,7 +23,6 @@ from tournament_assets.ratings.bradley_terry import (
 )
 from tournament_assets.ratings.intervals import draw_prompts
 from tournament_assets.ratings.matches import Matches, code_judgments
-from tournament_assets.tournament.estimates import Resampling
 from tournament_assets.tournament.verdicts import Judgment, Outcome
 
 from .builders import ENTRANTS, any_judgments, simulate_judgments

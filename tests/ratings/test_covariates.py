@@ -5,11 +5,11 @@ import re
 import numpy as np
 import pytest
 
+from tournament_assets.foundation.errors import InputError, RatingError
 from tournament_assets.ratings.bradley_terry import ELO_PER_NAT, fit_bradley_terry
 from tournament_assets.ratings.covariates import ControlledFit, fit_controlled
 from tournament_assets.ratings.matches import Matches
 from tournament_assets.ratings.sandwich import SamplingUnit, sandwich_bradley_terry
-from tournament_assets.tournament.errors import InputError, RatingError
 
 from .builders import ENTRANTS, code_columns
 

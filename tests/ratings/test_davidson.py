@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tournament_assets.foundation.errors import InputError
 from tournament_assets.ratings.bradley_terry import ELO_PER_NAT, fit_bradley_terry
 from tournament_assets.ratings.davidson import (
     ONLY_TIES,
@@ -14,7 +15,6 @@ from tournament_assets.ratings.davidson import (
     fit_davidson,
 )
 from tournament_assets.ratings.matches import Matches, code_judgments
-from tournament_assets.tournament.errors import InputError
 
 from .builders import ENTRANTS, code_columns, simulate_judgments, tie, win, wins
 

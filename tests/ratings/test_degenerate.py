@@ -9,6 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
+from tournament_assets.foundation.errors import InputError
+from tournament_assets.foundation.estimates import Resampling
 from tournament_assets.ratings.bradley_terry import bootstrap_bradley_terry, fit_bradley_terry
 from tournament_assets.ratings.covariates import fit_controlled
 from tournament_assets.ratings.davidson import fit_davidson
@@ -33,8 +35,6 @@ from tournament_assets.ratings.sandwich import (
 )
 from tournament_assets.ratings.significance import separate_entrants, shares_above
 from tournament_assets.tournament.battles import RatingSettings
-from tournament_assets.tournament.errors import InputError
-from tournament_assets.tournament.estimates import Resampling
 from tournament_assets.tournament.verdicts import Judgment
 
 from .builders import ENTRANTS, code_columns, tie, win

@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tournament_assets.foundation.errors import InputError
 from tournament_assets.ratings import elo, elo_kernels
 from tournament_assets.ratings.elo import (
     ABOVE,
@@ -22,7 +23,6 @@ from tournament_assets.ratings.elo import (
     summarise_elo,
 )
 from tournament_assets.ratings.matches import Matches, code_judgments
-from tournament_assets.tournament.errors import InputError
 from tournament_assets.tournament.verdicts import Judgment
 
 from .builders import (

@@ -4,6 +4,8 @@ from statistics import NormalDist
 import numpy as np
 import pytest
 
+from tournament_assets.foundation.errors import InputError
+from tournament_assets.foundation.estimates import Resampling
 from tournament_assets.ratings.bradley_terry import bootstrap_bradley_terry
 from tournament_assets.ratings.intervals import (
     BootstrapRatings,
@@ -15,8 +17,6 @@ from tournament_assets.ratings.intervals import (
     two_sided_quantile,
 )
 from tournament_assets.ratings.matches import code_judgments
-from tournament_assets.tournament.errors import InputError
-from tournament_assets.tournament.estimates import Resampling
 
 from .builders import ENTRANTS, tie, win, wins
 

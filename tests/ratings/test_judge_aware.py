@@ -7,6 +7,7 @@ import pytest
 from scipy.optimize import minimize
 
 from tests.ratings.simulated_judges import SimulatedJudge, simulate_presentations
+from tournament_assets.foundation.errors import InputError
 from tournament_assets.ratings.bradley_terry import ELO_PER_NAT, fit_bradley_terry
 from tournament_assets.ratings.covariates import fit_controlled
 from tournament_assets.ratings.judge_aware import (
@@ -17,7 +18,6 @@ from tournament_assets.ratings.judge_aware import (
     fit_judge_aware,
 )
 from tournament_assets.ratings.matches import Matches
-from tournament_assets.tournament.errors import InputError
 
 ARENA = Path(__file__).parents[3] / "shared" / "data" / "arena_judged" / "battles.parquet"
 JURY = (SimulatedJudge(1.6, 0.2), SimulatedJudge(1.0, -0.4, 0.2), SimulatedJudge(0.6, 1.9))

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tournament_assets.foundation.errors import InputError
 from tournament_assets.ratings.bradley_terry import fit_bradley_terry
 from tournament_assets.ratings.matches import Matches, code_judgments, pairwise_winrates
-from tournament_assets.tournament.errors import InputError
 from tournament_assets.tournament.verdicts import Judgment, Outcome
 
 from .builders import ENTRANTS, any_judgments, code_columns, settled, tie, win

@@ -11,10 +11,10 @@ from benchmarks.rating_battle_resamples import (
     BattleResamples,
     bootstrap_battles,
 )
+from tournament_assets.foundation.errors import InputError
+from tournament_assets.foundation.estimates import Resampling
 from tournament_assets.ratings.bradley_terry import bootstrap_bradley_terry, log_strengths
 from tournament_assets.ratings.matches import Matches, code_judgments
-from tournament_assets.tournament.errors import InputError
-from tournament_assets.tournament.estimates import Resampling
 
 from .builders import ENTRANTS, tie, win
 

@@ -1,6 +1,7 @@
 import numpy as np
 import pytest
 
+from tournament_assets.foundation.errors import InputError
 from tournament_assets.ratings.bradley_terry import fit_bradley_terry
 from tournament_assets.ratings.davidson import fit_davidson
 from tournament_assets.ratings.elo import DIVIDED, NO_MATCH, WON_ALL
@@ -22,7 +23,6 @@ from tournament_assets.ratings.sandwich import SamplingUnit, sandwich_bradley_te
 from tournament_assets.reports.rating_method_tables import disagreement_sentences
 from tournament_assets.tournament.asset_rows import RatingRow
 from tournament_assets.tournament.battles import RatingSettings
-from tournament_assets.tournament.errors import InputError
 
 from .builders import ENTRANTS, code_columns, simulate_judgments, tie, win, wins
 

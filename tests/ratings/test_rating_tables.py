@@ -4,6 +4,7 @@ from collections.abc import Mapping
 import numpy as np
 import pytest
 
+from tournament_assets.foundation.errors import InputError
 from tournament_assets.ratings.elo import DIVIDED, NO_MATCH, WON_ALL
 from tournament_assets.ratings.intervals import expanded_percentile_interval
 from tournament_assets.ratings.matches import Matches, code_judgments, pairwise_winrates
@@ -12,7 +13,6 @@ from tournament_assets.ratings.rating_methods import BRADLEY_TERRY, rating_rows
 from tournament_assets.ratings.rating_tables import anchor_shift, claimed, elo_rows, trace_elo
 from tournament_assets.tournament.asset_rows import EloRow, RatingRow
 from tournament_assets.tournament.battles import RatingSettings
-from tournament_assets.tournament.errors import InputError
 
 from .builders import ENTRANTS, outright, simulate_judgments, tie, win
 

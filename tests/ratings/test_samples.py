@@ -8,6 +8,7 @@ import pytest
 
 from tournament_assets.audits.agreement import share_by_prompt
 from tournament_assets.audits.non_inferiority import prompt_scores
+from tournament_assets.foundation.estimates import Resampling
 from tournament_assets.ratings.bradley_terry import bootstrap_bradley_terry
 from tournament_assets.ratings.matches import code_judgments, code_samples, pairwise_winrates
 from tournament_assets.ratings.rating_evidence import Evidence
@@ -27,7 +28,6 @@ from tournament_assets.ratings.sandwich import (
     sandwich_bradley_terry,
 )
 from tournament_assets.tournament.battles import RatingSettings
-from tournament_assets.tournament.estimates import Resampling
 from tournament_assets.tournament.prompts import answer_key
 from tournament_assets.tournament.verdicts import Judgment, Outcome
 

@@ -3,6 +3,8 @@ import math
 import numpy as np
 import pytest
 
+from tournament_assets.foundation.errors import InputError
+from tournament_assets.foundation.estimates import Resampling
 from tournament_assets.ratings.bradley_terry import (
     ELO_PER_NAT,
     bootstrap_bradley_terry,
@@ -13,8 +15,6 @@ from tournament_assets.ratings.sandwich import (
     SamplingUnit,
     sandwich_bradley_terry,
 )
-from tournament_assets.tournament.errors import InputError
-from tournament_assets.tournament.estimates import Resampling
 
 from .builders import ENTRANTS, code_columns, simulate_judgments, tie, win, wins
 

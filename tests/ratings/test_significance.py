@@ -3,13 +3,13 @@ import math
 import numpy as np
 import pytest
 
+from tournament_assets.foundation.errors import InputError
 from tournament_assets.ratings.intervals import BootstrapRatings, sampling_intervals
 from tournament_assets.ratings.significance import (
     SeparatedEntrants,
     separate_entrants,
     shares_above,
 )
-from tournament_assets.tournament.errors import InputError
 
 
 def resamples(columns: dict[str, list[float]], n_prompts: int = 1000) -> BootstrapRatings:

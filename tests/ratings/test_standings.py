@@ -13,6 +13,7 @@ import pytest
 
 from benchmarks.coverage import measure_claims
 from benchmarks.simulated_tournaments import Design, draw_tournament, limit_of_bradley_terry
+from tournament_assets.foundation.estimates import Estimate, Resampling
 from tournament_assets.ratings.matches import code_judgments
 from tournament_assets.ratings.standings import (
     Claim,
@@ -21,7 +22,6 @@ from tournament_assets.ratings.standings import (
     more_prompts,
     stand_entrants,
 )
-from tournament_assets.tournament.estimates import Estimate, Resampling
 from tournament_assets.tournament.verdicts import Judgment
 
 from .builders import ENTRANTS, code_columns, simulate_judgments, tie, win, wins

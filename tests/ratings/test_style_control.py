@@ -3,6 +3,7 @@ import re
 import numpy as np
 import pytest
 
+from tournament_assets.foundation.errors import InputError
 from tournament_assets.ratings.covariates import ControlledFit, fit_controlled
 from tournament_assets.ratings.matches import Matches, code_judgments
 from tournament_assets.ratings.style_control import (
@@ -15,7 +16,6 @@ from tournament_assets.ratings.style_control import (
     judged_differences,
     style_differences,
 )
-from tournament_assets.tournament.errors import InputError
 
 from .builders import ENTRANTS, simulate_judgments, wins
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations, permutations
 
+from tournament_assets.foundation.estimates import Estimate
 from tournament_assets.reports.claims import PairRecord, PairStatement, PairWord
 from tournament_assets.reports.statements import (
     Better,
@@ -17,7 +18,6 @@ from tournament_assets.reports.statements import (
     Undecided,
 )
 from tournament_assets.tournament.asset_rows import LeaderboardRow, WinRateRow
-from tournament_assets.tournament.estimates import Estimate
 
 Names = tuple[str, ...]
 

@@ -8,6 +8,7 @@ from typing import Any
 from rich.console import Console
 
 from tournament_assets.audits.prompt_findings import FindingKind
+from tournament_assets.foundation.estimates import Estimate
 from tournament_assets.reports.audit_tables import (
     KIND_TITLES,
     AuditReport,
@@ -18,7 +19,6 @@ from tournament_assets.reports.audit_tables import (
 from tournament_assets.reports.report_tables import document_markdown, print_document
 from tournament_assets.tournament.asset_rows import CoverageRow, PromptFindingRow
 from tournament_assets.tournament.config import CheckThresholds
-from tournament_assets.tournament.estimates import Estimate
 from tournament_assets.trust.measures import MEASURES
 
 from .builders import audit_row

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from tournament_assets.foundation.estimates import Estimate
 from tournament_assets.reports.claims import Statements, against_ratings, open_pairs
 from tournament_assets.reports.figures.ladder import draw_ladder
 from tournament_assets.reports.leaderboard import leaderboard_cells, leaderboard_latex
@@ -21,7 +22,6 @@ from tournament_assets.reports.statements import (
     verdict,
 )
 from tournament_assets.tournament.asset_rows import LeaderboardRow, WinRateRow
-from tournament_assets.tournament.estimates import Estimate
 
 from .builders import leader_row, pair_row
 

@@ -5,10 +5,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tournament_assets.foundation.errors import InputError
 from tournament_assets.reports.csv_tables import read_csv_table, write_csv_table
 from tournament_assets.storage.tables import rows_of
 from tournament_assets.tournament.asset_rows import LeaderboardRow
-from tournament_assets.tournament.errors import InputError
 
 NUMBER = st.none() | st.floats(allow_nan=False, allow_infinity=False)
 NAME = st.from_regex(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,8}", fullmatch=True)

@@ -5,6 +5,7 @@ from itertools import combinations
 import pytest
 
 from tournament_assets.audits.fair_comparison import Families, fair_comparison_rows
+from tournament_assets.foundation.formatting import ABSENT
 from tournament_assets.reports.fair_tables import (
     Compared,
     FairReport,
@@ -15,7 +16,6 @@ from tournament_assets.reports.fair_tables import (
 from tournament_assets.reports.report_tables import document_markdown
 from tournament_assets.tournament.asset_rows import PromptRow, RatingRow
 from tournament_assets.tournament.battles import RatingSettings
-from tournament_assets.tournament.formatting import ABSENT
 from tournament_assets.tournament.verdicts import Judgment, Outcome
 
 NAMES = ("ada", "<b>bob</b>", "cyd")

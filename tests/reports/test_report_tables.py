@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 from rich.console import Console
 
+from tournament_assets.foundation.formatting import Display
 from tournament_assets.reports.rendering import render_macro, show_controls
 from tournament_assets.reports.report_tables import (
     HtmlText,
@@ -27,7 +28,6 @@ from tournament_assets.reports.report_tables import (
     table_latex,
     table_markdown,
 )
-from tournament_assets.tournament.formatting import Display
 
 TEXTS = st.one_of(
     st.text(max_size=30),

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from tournament_assets.foundation.estimates import Estimate
 from tournament_assets.reports.claims import PairRecord, PairStatement, Statements
 from tournament_assets.reports.statements import (
     Better,
@@ -16,7 +17,6 @@ from tournament_assets.reports.statements import (
     render,
     render_counts,
 )
-from tournament_assets.tournament.estimates import Estimate
 
 from .builders import leader_row, pair_row
 

@@ -2,6 +2,7 @@ import re
 from dataclasses import replace
 from typing import Any
 
+from tournament_assets.foundation.estimates import Estimate
 from tournament_assets.reports.report_tables import HtmlText
 from tournament_assets.reports.trust_tables import (
     amber_sentences,
@@ -14,7 +15,6 @@ from tournament_assets.reports.trust_tables import (
 )
 from tournament_assets.storage.tables import make_table, rows_of
 from tournament_assets.tournament.asset_rows import MeasureRow
-from tournament_assets.tournament.estimates import Estimate
 from tournament_assets.trust.lights import TrustState
 from tournament_assets.trust.measures import ALL_DIMENSIONS, MEASURES, lights_of
 

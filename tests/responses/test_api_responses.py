@@ -20,6 +20,7 @@ from tests.responses.builders import (
     judge_at,
     unlimited_terms,
 )
+from tournament_assets.foundation.errors import BudgetError, GenerationError, InputError
 from tournament_assets.judging.batch_service import takes_batches
 from tournament_assets.judging.costs.prices import BudgetTerms, load_newest_prices, most_usd
 from tournament_assets.judging.settlement.recovery import recover_batches
@@ -32,7 +33,6 @@ from tournament_assets.responses.api_responses import (
 )
 from tournament_assets.responses.local_responses import CompletedResponses
 from tournament_assets.tournament.entrants import AnthropicApiEntrant
-from tournament_assets.tournament.errors import BudgetError, GenerationError, InputError
 from tournament_assets.tournament.judges import Judge, Waiting
 from tournament_assets.tournament.prompts import Prompt
 

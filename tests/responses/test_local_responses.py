@@ -9,6 +9,7 @@ import pytest
 
 from tests.generation.builders import TINY
 from tests.generation.hydra_projects import describe_hydra, write_heads
+from tournament_assets.foundation.errors import GenerationError, InputError
 from tournament_assets.generation.devices import Card, lease_cards
 from tournament_assets.generation.models.base_models import RESIDENCE
 from tournament_assets.generation.models.entrant_weights import EntrantFiles
@@ -23,7 +24,6 @@ from tournament_assets.responses.local_responses import (
     release_models,
 )
 from tournament_assets.tournament.config import GenerationConfig
-from tournament_assets.tournament.errors import GenerationError, InputError
 from tournament_assets.tournament.hydra_entrants import CustomPoeEntrant
 from tournament_assets.tournament.prompts import Prompt
 

@@ -17,6 +17,7 @@ from tests.chat_server import (
     response_terms,
 )
 from tests.chat_server import complete as complete_entrant
+from tournament_assets.foundation.errors import BudgetError, GenerationError
 from tournament_assets.judging.costs.prices import most_usd
 from tournament_assets.judging.settlement.records import Lease
 from tournament_assets.ledger import Ledger
@@ -26,7 +27,6 @@ from tournament_assets.responses.api_responses import (
     service_problems,
 )
 from tournament_assets.responses.local_responses import CompletedResponses
-from tournament_assets.tournament.errors import BudgetError, GenerationError
 from tournament_assets.tournament.places import ServerAddress
 
 NAMES = [f"p{number:02d}" for number in range(12)]

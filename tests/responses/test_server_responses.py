@@ -18,6 +18,7 @@ from tests.chat_server import (
     response_terms,
 )
 from tests.chat_server import complete as complete_entrant
+from tournament_assets.foundation.errors import GenerationError, InputError
 from tournament_assets.ledger import Ledger
 from tournament_assets.responses.api_responses import (
     build_response_requests,
@@ -25,7 +26,6 @@ from tournament_assets.responses.api_responses import (
     service_problems,
 )
 from tournament_assets.responses.local_responses import CompletedResponses
-from tournament_assets.tournament.errors import GenerationError, InputError
 from tournament_assets.tournament.places import ServerAddress
 from tournament_assets.tournament.prompts import GeneratedResponse, prompt_seed
 

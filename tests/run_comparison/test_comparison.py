@@ -8,6 +8,7 @@ import pytest
 from markdown_it import MarkdownIt
 from rich.console import Console
 
+from tournament_assets.foundation.estimates import Rating
 from tournament_assets.reports.report_tables import document_markdown, print_document
 from tournament_assets.run_comparison.comparison import (
     RunComparison,
@@ -20,7 +21,6 @@ from tournament_assets.run_comparison.comparison import (
 from tournament_assets.run_comparison.comparison_text import flip_table
 from tournament_assets.run_comparison.differences import SettledPair
 from tournament_assets.run_comparison.run_reading import FinishedRun
-from tournament_assets.tournament.estimates import Rating
 from tournament_assets.tournament.verdicts import Outcome
 
 

@@ -2,6 +2,8 @@ from dataclasses import replace
 
 import pytest
 
+from tournament_assets.foundation.errors import InputError
+from tournament_assets.foundation.estimates import Rating, Resampling
 from tournament_assets.run_comparison.differences import (
     Change,
     FlipReport,
@@ -12,8 +14,6 @@ from tournament_assets.run_comparison.differences import (
     compare_standings,
     judge_sameness,
 )
-from tournament_assets.tournament.errors import InputError
-from tournament_assets.tournament.estimates import Rating, Resampling
 from tournament_assets.tournament.verdicts import Outcome
 
 A, B, TIE = Outcome.A_WINS, Outcome.B_WINS, Outcome.TIE

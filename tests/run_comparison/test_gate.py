@@ -17,6 +17,7 @@ from tests.projects import FinishedPilot
 from tests.reports.builders import leader_row
 from tests.run_comparison.test_run_reading import VERDICT, write_leaderboard
 from tournament_assets.cli import main
+from tournament_assets.foundation.errors import InputError
 from tournament_assets.reports.report_tables import document_markdown
 from tournament_assets.run_comparison.differences import SettledPair
 from tournament_assets.run_comparison.gate import (
@@ -30,7 +31,6 @@ from tournament_assets.run_comparison.gate import (
     remember,
 )
 from tournament_assets.run_comparison.run_reading import FinishedRun, read_finished_runs
-from tournament_assets.tournament.errors import InputError
 from tournament_assets.tournament.verdicts import Outcome
 from tournament_assets.trust.lights import Bias
 from tournament_assets.trust.measures import ALL_DIMENSIONS, MEASURES

@@ -5,11 +5,11 @@ from typing import Any
 import pytest
 
 from tests.reports.builders import leader_row
+from tournament_assets.foundation.errors import InputError
+from tournament_assets.foundation.fingerprints import fingerprint_text
 from tournament_assets.reports.csv_tables import write_csv_table
 from tournament_assets.run_comparison.run_reading import read_finished_runs
 from tournament_assets.tournament.asset_rows import LeaderboardRow
-from tournament_assets.tournament.errors import InputError
-from tournament_assets.tournament.fingerprints import fingerprint_text
 from tournament_assets.tournament.verdicts import Outcome
 
 PAIR = {"prompt_id": "p1", "sample": 1, "source": "recall", "entrant_a": "ada", "entrant_b": "bob"}

@@ -15,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.rows import table_of, table_rows, typed_rows
+from tournament_assets.foundation.fingerprints import fingerprint_bytes
 from tournament_assets.graph.table import ASSETS
 from tournament_assets.ratings.elo_traces import EloTraces
 from tournament_assets.storage.atomic_files import write_atomically
@@ -40,7 +41,6 @@ from tournament_assets.tournament.asset_rows import (
     ResponseRow,
     VerdictRow,
 )
-from tournament_assets.tournament.fingerprints import fingerprint_bytes
 from tournament_assets.tournament.verdicts import Outcome, Verdict
 
 RESPONSE: dict[str, Any] = {

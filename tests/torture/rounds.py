@@ -93,7 +93,7 @@ class _Ledger:
 
 
 def _match_list(plan: Any) -> Any:
-    from tournament_assets.project.existing_work import (
+    from tournament_assets.preparing.existing_work import (
         known_responses,
         load_bank_and_selection,
         pairs_of_dimension,

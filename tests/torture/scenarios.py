@@ -4,13 +4,13 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from tests.judging.builders import PAIR, RUBRIC, SCOPE, SETTINGS
+from tournament_assets.foundation.fingerprints import fingerprint
 from tournament_assets.judging.requests.requests import JudgeRequest, JudgeRequests
 from tournament_assets.judging.requests.verdict_parsing import parse_verdict
 from tournament_assets.judging.settlement.records import verdicts_of
 from tournament_assets.loopback.lexical_judge import judge_lexically
 from tournament_assets.loopback.openai_door import read_chat
 from tournament_assets.providers.openai.wire_format import NEW_CAP, Dialect, chat_body
-from tournament_assets.tournament.fingerprints import fingerprint
 from tournament_assets.tournament.judges import Judge, Waiting
 from tournament_assets.tournament.verdicts import Verdict
 from tournament_assets.verdicts.judge_requests import JudgeWork

@@ -12,6 +12,7 @@ from typing import Any, cast
 from tests.judging.builders import SCOPE, SETTINGS, Progress
 from tests.torture.boundaries import Life, MortalLedger, MortalService
 from tests.torture.scenarios import BATCH_REQUESTS, CHUNK_ROWS, SCENARIOS, Scenario
+from tournament_assets.foundation.errors import TournamentError
 from tournament_assets.judging.batch_service import AsksDirectly, TakesBatches
 from tournament_assets.judging.settlement import harvest as harvesting
 from tournament_assets.judging.settlement import submission
@@ -33,7 +34,6 @@ from tournament_assets.judging.settlement.sessions import (
 from tournament_assets.judging.settlement.settlement import settle_requests
 from tournament_assets.ledger import Ledger
 from tournament_assets.providers.openers import open_service
-from tournament_assets.tournament.errors import TournamentError
 from tournament_assets.tournament.judge_services import ServiceConnection
 from tournament_assets.verdicts.judge_requests import JudgeWork, share_places
 

@@ -2,6 +2,8 @@ import json
 
 import pytest
 
+from tournament_assets.foundation.errors import InputError
+from tournament_assets.foundation.estimates import Resampling
 from tournament_assets.tournament.asset_rows import LeaderboardRow
 from tournament_assets.tournament.battles import (
     Battle,
@@ -9,8 +11,6 @@ from tournament_assets.tournament.battles import (
     battles_from_judgments,
     elo_report,
 )
-from tournament_assets.tournament.errors import InputError
-from tournament_assets.tournament.estimates import Resampling
 from tournament_assets.tournament.verdicts import Judgment, Outcome
 
 ROW = {"model_a": "ada", "model_b": "bob", "winner": "tie", "source": "human"}

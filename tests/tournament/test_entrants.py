@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from tests.chat_server import api_entrant
+from tournament_assets.foundation.errors import InputError
 from tournament_assets.tournament.entrants import (
     AnthropicApiEntrant,
     AnyEntrant,
@@ -15,7 +16,6 @@ from tournament_assets.tournament.entrants import (
     VanillaHfEntrant,
     get_entrant,
 )
-from tournament_assets.tournament.errors import InputError
 from tournament_assets.tournament.places import Location, ResponsesPlace, ServerAddress
 from tournament_assets.tournament.prompts import prompt_seed
 

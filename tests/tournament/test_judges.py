@@ -8,11 +8,11 @@ from pydantic import ValidationError
 
 from tests.judging.builders import SETTINGS, requests_for
 from tests.tournament.test_config import load
+from tournament_assets.foundation.errors import InputError
 from tournament_assets.judging.requests.requests import effort_of
 from tournament_assets.providers.anthropic.wire_format import message_body
 from tournament_assets.providers.openai.wire_format import Dialect, chat_body
 from tournament_assets.tournament.config import TournamentConfig
-from tournament_assets.tournament.errors import InputError
 from tournament_assets.tournament.judge_services import ANTHROPIC, SERVICES
 from tournament_assets.tournament.judges import (
     Judge,

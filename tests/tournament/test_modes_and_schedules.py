@@ -8,11 +8,11 @@ import yaml
 
 from tests.projects import SmallProject, make_project
 from tournament_assets.definitions import build_plan, load_project
+from tournament_assets.foundation.errors import InputError
+from tournament_assets.preparing.preflight import refuse_bad_input
 from tournament_assets.project.config_files import load_config
 from tournament_assets.project.plan import TournamentPlan, select_prompts
-from tournament_assets.runs.preflight import refuse_bad_input
 from tournament_assets.tournament.config import TournamentConfig
-from tournament_assets.tournament.errors import InputError
 from tournament_assets.tournament.prompts import Prompt, share_of_each
 
 NIGHTLY: dict[str, Any] = {"judges": ["pilot"], "share": 0.5}

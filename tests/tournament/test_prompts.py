@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tournament_assets.tournament.errors import InputError
+from tournament_assets.foundation.errors import InputError
 from tournament_assets.tournament.prompts import (
     Prompt,
     cut_thought,

@@ -7,6 +7,7 @@ import pytest
 
 from tests.projects import SmallProject, make_project
 from tournament_assets.definitions import build_plan
+from tournament_assets.foundation.fingerprints import fingerprint
 from tournament_assets.graph.settings import draw_settings
 from tournament_assets.project.config_files import load_config
 from tournament_assets.project.plan import TournamentPlan, select_prompts
@@ -20,7 +21,6 @@ from tournament_assets.tournament.entrants import (
     VanillaHfEntrant,
     answers_once,
 )
-from tournament_assets.tournament.fingerprints import fingerprint
 from tournament_assets.tournament.hydra_entrants import CustomPoeEntrant
 from tournament_assets.tournament.prompts import (
     GeneratedResponse,

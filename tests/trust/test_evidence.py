@@ -4,9 +4,9 @@ from dataclasses import replace
 import pytest
 
 from tournament_assets.audits.judge_tests import RepeatedPair
+from tournament_assets.foundation.estimates import Estimate
 from tournament_assets.storage.tables import make_table
 from tournament_assets.tournament.asset_rows import MatchRow, MeasureRow, RetestRow, VerdictRow
-from tournament_assets.tournament.estimates import Estimate
 from tournament_assets.tournament.verdicts import Outcome, Verdict
 from tournament_assets.trust.evidence import judges_of, length_gains, repeats_of
 

@@ -8,12 +8,12 @@ from hypothesis import strategies as st
 from tournament_assets.audits.agreement import LabelPair, measure_agreement, measure_by_prompt
 from tournament_assets.audits.judge_consistency import JudgedPair
 from tournament_assets.audits.judge_tests import RepeatedPair, SettledControl
+from tournament_assets.foundation.estimates import Estimate, Resampling
 from tournament_assets.judging.requests.controls import ControlKind
 from tournament_assets.judging.requests.verdict_parsing import reconcile_swap
 from tournament_assets.storage.tables import make_table
 from tournament_assets.tournament.asset_rows import JudgeReplyRow, MeasureRow
 from tournament_assets.tournament.config import CheckThresholds
-from tournament_assets.tournament.estimates import Estimate, Resampling
 from tournament_assets.tournament.verdicts import Judgment, Outcome, Verdict
 from tournament_assets.trust.lights import TrustState
 from tournament_assets.trust.measures import ALL_DIMENSIONS, MEASURES, lights_of, measure_judge

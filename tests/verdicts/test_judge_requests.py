@@ -17,6 +17,12 @@ from tests.loopback.faults.servers import FaultyServer
 from tests.projects import make_project
 from tests.responses.builders import wait_until
 from tournament_assets.definitions import build_plan
+from tournament_assets.foundation.errors import (
+    BudgetError,
+    InterruptedWorkError,
+    JudgeError,
+    JudgeWaitingError,
+)
 from tournament_assets.judging.batch_service import AsksDirectly, ReplyRow, SubmittedRequest
 from tournament_assets.judging.costs.estimates import measure_workload
 from tournament_assets.judging.costs.prices import load_newest_prices, most_usd
@@ -26,12 +32,6 @@ from tournament_assets.ledger import Ledger
 from tournament_assets.project.config_files import load_config
 from tournament_assets.project.plan import TournamentPlan
 from tournament_assets.providers.openers import open_service
-from tournament_assets.tournament.errors import (
-    BudgetError,
-    InterruptedWorkError,
-    JudgeError,
-    JudgeWaitingError,
-)
 from tournament_assets.tournament.judge_services import ServiceConnection
 from tournament_assets.tournament.judges import BudgetConfig, Waiting
 from tournament_assets.tournament.judges import Judge as JudgeConfig

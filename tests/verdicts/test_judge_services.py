@@ -12,6 +12,7 @@ import pytest
 
 from tests.judging.builders import SETTINGS, requests_for
 from tests.projects import SmallProject, make_project
+from tournament_assets.foundation.errors import InputError
 from tournament_assets.judging.batch_service import (
     BatchStatus,
     ReplyRow,
@@ -19,7 +20,6 @@ from tournament_assets.judging.batch_service import (
     TokenUsage,
 )
 from tournament_assets.loopback.running import LoopbackServer
-from tournament_assets.tournament.errors import InputError
 from tournament_assets.tournament.judge_services import (
     SERVICES,
     JudgeService,

@@ -19,14 +19,14 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from tournament_assets.foundation.errors import InputError
+from tournament_assets.foundation.estimates import Estimate, Resampling
 from tournament_assets.ratings.intervals import (
     draw_prompts,
     percentile_interval,
     two_sided_quantile,
 )
 from tournament_assets.ratings.matches import require_confidence, require_count
-from tournament_assets.tournament.errors import InputError
-from tournament_assets.tournament.estimates import Estimate, Resampling
 from tournament_assets.tournament.verdicts import Outcome
 
 Key = TypeVar("Key")

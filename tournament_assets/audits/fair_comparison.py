@@ -18,6 +18,8 @@ from dataclasses import dataclass, replace
 from functools import cache
 from itertools import combinations
 
+from tournament_assets.foundation.errors import Problems
+from tournament_assets.foundation.estimates import Rating
 from tournament_assets.ratings.matches import code_samples
 from tournament_assets.ratings.rating_evidence import Evidence
 from tournament_assets.ratings.rating_methods import (
@@ -30,8 +32,6 @@ from tournament_assets.ratings.rating_methods import (
 from tournament_assets.ratings.rating_tables import rows_of_ratings
 from tournament_assets.tournament.asset_rows import PromptRow, RatingRow
 from tournament_assets.tournament.battles import RatingSettings
-from tournament_assets.tournament.errors import Problems
-from tournament_assets.tournament.estimates import Rating
 from tournament_assets.tournament.prompts import AnswerKey, answer_key
 from tournament_assets.tournament.verdicts import Judgment, Outcome
 

@@ -30,10 +30,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tournament_assets.audits.agreement import measure_by_prompt
+from tournament_assets.foundation.estimates import CELLS_AT_ONCE, Estimate, Resampling
 from tournament_assets.ratings.bradley_terry import PromptResamples, find_groups, log_strengths
 from tournament_assets.ratings.intervals import expanded_percentile_interval
 from tournament_assets.ratings.matches import Matches, require_count
-from tournament_assets.tournament.estimates import CELLS_AT_ONCE, Estimate, Resampling
 from tournament_assets.tournament.verdicts import Judgment, Outcome, Verdict
 
 

@@ -21,11 +21,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from tournament_assets.foundation.errors import InputError
+from tournament_assets.foundation.formatting import format_share, join_names
 from tournament_assets.judging.requests.verdict_parsing import FailureClass
 from tournament_assets.tournament.asset_rows import CoverageRow, by_dimension
 from tournament_assets.tournament.config import CheckThresholds
-from tournament_assets.tournament.errors import InputError
-from tournament_assets.tournament.formatting import format_share, join_names
 from tournament_assets.tournament.prompts import GeneratedResponse, answer_key
 from tournament_assets.tournament.verdicts import Judgment, Outcome, Verdict
 

@@ -22,11 +22,11 @@ from statistics import fmean
 
 import numpy as np
 
+from tournament_assets.foundation.errors import InputError, Problems
+from tournament_assets.foundation.estimates import Estimate
 from tournament_assets.ratings.bradley_terry import ELO_PER_NAT
 from tournament_assets.ratings.matches import code_judgments, require_confidence
 from tournament_assets.ratings.sandwich import SamplingUnit, sandwich_bradley_terry
-from tournament_assets.tournament.errors import InputError, Problems
-from tournament_assets.tournament.estimates import Estimate
 from tournament_assets.tournament.prompts import AnswerKey, answer_key
 from tournament_assets.tournament.verdicts import Judgment, Outcome
 

@@ -26,10 +26,10 @@ from tournament_assets.audits.prompt_findings import (
     leave_one_prompt_out,
     measure_noise,
 )
+from tournament_assets.foundation.formatting import format_share
 from tournament_assets.ratings.intervals import two_sided_quantile
 from tournament_assets.ratings.matches import code_judgments
 from tournament_assets.tournament.asset_rows import PromptFindingRow
-from tournament_assets.tournament.formatting import format_share
 from tournament_assets.tournament.verdicts import Outcome
 
 _FEWEST_PROMPTS = 3

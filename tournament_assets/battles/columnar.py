@@ -26,6 +26,8 @@ from tournament_assets.battles.columns import (
     plain_type,
 )
 from tournament_assets.battles.files import LeftOut, new_file, read_battle_rows
+from tournament_assets.foundation.errors import InputError
+from tournament_assets.foundation.json_lines import Json, JsonObject, numbered_lines
 from tournament_assets.storage.row_files import FileSample, parquet_rows, parquet_schema
 from tournament_assets.tournament.battles import (
     PRESENTATIONS,
@@ -35,8 +37,6 @@ from tournament_assets.tournament.battles import (
     BattleSource,
     RatingSettings,
 )
-from tournament_assets.tournament.errors import InputError
-from tournament_assets.tournament.json_lines import Json, JsonObject, numbered_lines
 
 NO_VERDICT = "no verdict"
 """Why a row without a winner is left out."""

@@ -15,10 +15,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from tournament_assets.foundation.errors import InputError
+from tournament_assets.foundation.json_lines import JsonObject
 from tournament_assets.ratings.matches import Matches
 from tournament_assets.tournament.battles import Battle
-from tournament_assets.tournament.errors import InputError
-from tournament_assets.tournament.json_lines import JsonObject
 
 NAME = pa.dictionary(pa.int32(), pa.string())
 """A column of few different texts."""

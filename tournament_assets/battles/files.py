@@ -29,6 +29,8 @@ from tournament_assets.battles.columns import (
     different_names,
     make_battle_table,
 )
+from tournament_assets.foundation.errors import InputError
+from tournament_assets.foundation.json_lines import JsonObject, numbered_lines, parse_rows
 from tournament_assets.storage.row_files import (
     FileKind,
     FileSample,
@@ -38,8 +40,6 @@ from tournament_assets.storage.row_files import (
     sample_file,
 )
 from tournament_assets.tournament.battles import Battle, BattleSource, RatingSettings
-from tournament_assets.tournament.errors import InputError
-from tournament_assets.tournament.json_lines import JsonObject, numbered_lines, parse_rows
 
 
 @contextmanager

@@ -20,6 +20,14 @@ from tournament_assets.battles.columns import (
     different_names,
     of_dimension,
 )
+from tournament_assets.foundation.errors import InputError
+from tournament_assets.foundation.formatting import (
+    Display,
+    format_confidence,
+    format_share,
+    list_first,
+)
+from tournament_assets.foundation.json_lines import JsonObject
 from tournament_assets.ratings.bradley_terry import bootstrap_bradley_terry
 from tournament_assets.ratings.matches import Matches
 from tournament_assets.ratings.rating_evidence import Evidence
@@ -39,14 +47,6 @@ from tournament_assets.ratings.rating_tables import (
 from tournament_assets.ratings.significance import shares_above
 from tournament_assets.tournament.asset_rows import EloRow, RatingRow
 from tournament_assets.tournament.battles import RatingSettings
-from tournament_assets.tournament.errors import InputError
-from tournament_assets.tournament.formatting import (
-    Display,
-    format_confidence,
-    format_share,
-    list_first,
-)
-from tournament_assets.tournament.json_lines import JsonObject
 from tournament_assets.tournament.prompts import AnswerKey
 
 USUAL_METHODS = ("elo", "bradley-terry")

@@ -20,16 +20,16 @@ from tournament_assets.battles.files import (
 )
 from tournament_assets.battles.formats.arena import JUDGEARENA, TOURNAMENT, ArenaFormat
 from tournament_assets.battles.formats.plain import PLAIN
+from tournament_assets.foundation.errors import InputError
+from tournament_assets.foundation.extensions import added_rows
+from tournament_assets.foundation.json_lines import JsonObject, numbered_lines, parse_rows
 from tournament_assets.storage.row_files import sample_file
 from tournament_assets.tournament.battles import RatingSettings
-from tournament_assets.tournament.errors import InputError
-from tournament_assets.tournament.extras import rows_of_extras
-from tournament_assets.tournament.json_lines import JsonObject, numbered_lines, parse_rows
 from tournament_assets.tournament.prompts import AnswerKey
 
 BattleFormat = ArenaFormat | RowFormat
 FORMATS: Mapping[str, BattleFormat] = {
-    each.name: each for each in (TOURNAMENT, JUDGEARENA, PLAIN, *rows_of_extras("formats"))
+    each.name: each for each in (TOURNAMENT, JUDGEARENA, PLAIN, *added_rows("formats"))
 }
 """Every format by its name."""
 WRITTEN_FORMATS = tuple(each.name for each in FORMATS.values() if each.written)

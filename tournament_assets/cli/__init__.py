@@ -14,14 +14,14 @@ from typing import Any
 import click
 from rich.console import Console
 
-from tournament_assets.reports.rendering import escape_terminal
-from tournament_assets.tournament.errors import (
+from tournament_assets.foundation.errors import (
     InputError,
     InterruptedWorkError,
     TournamentError,
     fold_problems,
 )
-from tournament_assets.tournament.extras import named_rows_of_extras
+from tournament_assets.foundation.extensions import added_rows_by_name
+from tournament_assets.reports.rendering import escape_terminal
 
 _CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 _OBJECTS_BETWEEN_COLLECTIONS = 20_000  # Python's own 700 are a few rows of one table.
@@ -47,7 +47,7 @@ _CORE: dict[str, tuple[str, str]] = {
     "run": ("cli.running:run_command", "Materialise a tournament, prompts to leaderboard."),
     "ui": ("cli.configuration:ui_command", "Serve the graph and its runs in the browser."),
 }
-_COMMANDS = _CORE | named_rows_of_extras("commands")
+_COMMANDS = _CORE | added_rows_by_name("commands")
 """Each command's module and help line: only a command that is called is imported."""
 
 _errors = Console(stderr=True, highlight=False, soft_wrap=True)

@@ -14,6 +14,8 @@ from tournament_assets.cli.options import (
     mode_option,
     show_report,
 )
+from tournament_assets.foundation.errors import InputError
+from tournament_assets.foundation.fingerprints import short
 from tournament_assets.graph.assets import reports
 from tournament_assets.graph.assets.prompts import selected_prompts
 from tournament_assets.graph.assets.ratings import ratings
@@ -32,8 +34,6 @@ from tournament_assets.storage.tables import (
 )
 from tournament_assets.tournament.asset_rows import CoverageRow, PromptFindingRow, RatingRow
 from tournament_assets.tournament.config import Mode
-from tournament_assets.tournament.errors import InputError
-from tournament_assets.tournament.fingerprints import short
 from tournament_assets.trust.measures import LIGHT_TABLES, lights_of
 
 

@@ -34,6 +34,8 @@ from tournament_assets.battles.registry import (
     write_battles,
 )
 from tournament_assets.cli.options import json_option
+from tournament_assets.foundation.errors import InputError, make_each
+from tournament_assets.foundation.formatting import format_confidence, format_share
 from tournament_assets.ratings.rating_methods import (
     BRADLEY_TERRY,
     METHODS,
@@ -52,8 +54,6 @@ from tournament_assets.reports.report_tables import (
 )
 from tournament_assets.tournament.asset_rows import EloRow, RatingRow
 from tournament_assets.tournament.battles import RatingSettings
-from tournament_assets.tournament.errors import InputError, make_each
-from tournament_assets.tournament.formatting import format_confidence, format_share
 
 _FORMATS = tuple(FORMATS)
 _PAIR_COLUMNS = ("model_a", "model_b", "wins_a", "wins_b", "ties", "win_rate_a", "p_a_above_b")

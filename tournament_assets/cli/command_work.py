@@ -21,11 +21,11 @@ from tournament_assets.launching import (
     opened_ledger,
     run_tournament,
 )
+from tournament_assets.preparing.existing_work import find_failed_presentations
+from tournament_assets.preparing.preflight import Health
 from tournament_assets.project.config_files import load_config
-from tournament_assets.project.existing_work import find_failed_presentations
 from tournament_assets.project.plan import plan_of
 from tournament_assets.project.playing_judges import playing_judges
-from tournament_assets.project.ui_server import browsing_command
 from tournament_assets.reports.cost_estimate import (
     estimate_document,
     estimate_json,
@@ -38,7 +38,7 @@ from tournament_assets.reports.report_tables import (
     print_document,
     print_table,
 )
-from tournament_assets.runs.preflight import Health
+from tournament_assets.serving.ui_server import browsing_command
 from tournament_assets.storage.tables import rows_of
 from tournament_assets.tournament.asset_rows import LeaderboardRow
 

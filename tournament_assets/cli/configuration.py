@@ -20,12 +20,8 @@ from pydantic import BaseModel, JsonValue
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
-from tournament_assets.project.answer_tables import (
-    ROLES,
-    describe_answers,
-    parse_columns,
-    read_answers,
-)
+from tournament_assets.foundation.errors import InputError
+from tournament_assets.foundation.extensions import added_rows, added_rows_by_name
 from tournament_assets.project.config_files import load_config
 from tournament_assets.project.new_projects import (
     NewTournament,
@@ -34,16 +30,20 @@ from tournament_assets.project.new_projects import (
     written_rubrics,
 )
 from tournament_assets.project.project_files import prepare_dagster_home
-from tournament_assets.project.ui_server import (
+from tournament_assets.recorded.answer_tables import (
+    ROLES,
+    describe_answers,
+    parse_columns,
+    read_answers,
+)
+from tournament_assets.serving.ui_server import (
     TOKEN_VARIABLE,
     refuse_place,
     serve,
     server_start,
 )
-from tournament_assets.project.web_access import address_of
+from tournament_assets.serving.web_access import address_of
 from tournament_assets.tournament.config import TournamentConfig
-from tournament_assets.tournament.errors import InputError
-from tournament_assets.tournament.extras import named_rows_of_extras, rows_of_extras
 from tournament_assets.tournament.judge_services import ServiceName
 
 _INTRODUCTION = """\
@@ -137,7 +137,7 @@ def render_page() -> str:
     seen: set[type[BaseModel]] = set()
     roots: dict[str, type[BaseModel]] = {
         "A tournament": TournamentConfig,
-        **named_rows_of_extras("configs"),
+        **added_rows_by_name("configs"),
     }
     for title, root in roots.items():
         parts.append(f"## {title}\n")
@@ -158,7 +158,7 @@ def _models_below(model: type[BaseModel]) -> Iterator[type[BaseModel]]:
 
 def _fields_of(model: type[BaseModel]) -> list[tuple[str, FieldInfo]]:
     """Return the keys of a model, those that extras add to it last."""
-    added = {key for keys in rows_of_extras("config_keys") for key in keys.model_fields}
+    added = {key for keys in added_rows("config_keys") for key in keys.model_fields}
     return sorted(model.model_fields.items(), key=lambda item: item[0] in added)
 
 

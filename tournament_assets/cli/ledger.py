@@ -7,14 +7,14 @@ from pathlib import Path
 import click
 
 from tournament_assets.cli.options import config_option, mode_option
-from tournament_assets.providers.openers import JudgeConnection
-from tournament_assets.runs.transfers import (
+from tournament_assets.foundation.formatting import list_first
+from tournament_assets.preparing.transfers import (
     export_judgments,
     import_files,
     missing_responses,
     recover_replies,
 )
-from tournament_assets.tournament.formatting import list_first
+from tournament_assets.providers.openers import JudgeConnection
 
 
 @click.group("ledger")

@@ -10,13 +10,13 @@ from typing import Any
 import click
 from rich.console import Console
 
+from tournament_assets.foundation.errors import InputError
 from tournament_assets.reports.report_tables import (
     Document,
     document_markdown,
     print_document,
 )
 from tournament_assets.storage.atomic_files import write_bytes_atomically
-from tournament_assets.tournament.errors import InputError
 
 
 def say_loading() -> None:

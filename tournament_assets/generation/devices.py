@@ -15,7 +15,7 @@ from pathlib import Path
 import psutil
 from filelock import FileLock, Timeout
 
-from tournament_assets.tournament.errors import GenerationError, InputError
+from tournament_assets.foundation.errors import GenerationError, InputError
 
 DTYPE_NAMES = ("auto", "bfloat16", "float16", "float32")
 """The names for the weights' precision."""

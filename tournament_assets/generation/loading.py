@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 
+from tournament_assets.foundation.errors import InputError, Problems
 from tournament_assets.generation.hydra.hydra_model import HydraModel, answer_ids
 from tournament_assets.generation.hydra.shards import head_shape, read_shards
 from tournament_assets.generation.models.adapters import (
@@ -22,7 +23,6 @@ from tournament_assets.generation.models.base_models import (
 from tournament_assets.generation.models.chat_prompts import NO_TEMPLATE
 from tournament_assets.generation.models.entrant_weights import EntrantFiles, has_chat_template
 from tournament_assets.tournament.entrants import LocalEntrant, VanillaHfEntrant
-from tournament_assets.tournament.errors import InputError, Problems
 from tournament_assets.tournament.hydra_entrants import CustomPoeEntrant, ShardFiles
 from tournament_assets.tournament.prompts import OPENING, ToldApart, cut_thought
 

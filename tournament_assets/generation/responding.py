@@ -23,6 +23,7 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
+from tournament_assets.foundation.errors import GenerationError, InputError
 from tournament_assets.generation.hydra.decoded import (
     DecodingMode,
     DecodingSettings,
@@ -44,7 +45,6 @@ from tournament_assets.generation.models.chat_prompts import (
 )
 from tournament_assets.generation.vanilla_responding import as_base_model, respond_with_generate
 from tournament_assets.tournament.entrants import LocalEntrant
-from tournament_assets.tournament.errors import GenerationError, InputError
 from tournament_assets.tournament.hydra_entrants import CustomPoeEntrant, fill_in
 from tournament_assets.tournament.prompts import GeneratedResponse, Prompt
 

@@ -23,6 +23,7 @@ from transformers import (
     TopPLogitsWarper,
 )
 
+from tournament_assets.foundation.errors import GenerationError, InputError
 from tournament_assets.generation.hydra.decoding import draw_uniforms
 from tournament_assets.generation.hydra.hydra_model import HydraModel
 from tournament_assets.generation.hydra.product_of_experts import draft_probabilities, draw
@@ -33,7 +34,6 @@ from tournament_assets.generation.models.base_models import (
 )
 from tournament_assets.generation.models.chat_prompts import AskedPrompt
 from tournament_assets.tournament.entrants import VanillaHfEntrant
-from tournament_assets.tournament.errors import GenerationError, InputError
 from tournament_assets.tournament.prompts import GeneratedResponse
 
 

@@ -16,6 +16,9 @@ import dagster as dg
 import pandas as pd
 from pydantic import create_model
 
+from tournament_assets.foundation.errors import WorkError
+from tournament_assets.foundation.fingerprints import fingerprint
+from tournament_assets.foundation.json_lines import JsonObject
 from tournament_assets.graph.outputs import Check, Made, Markdown, as_stored
 from tournament_assets.graph.partitions import (
     asset_key,
@@ -47,9 +50,6 @@ from tournament_assets.project.plan import TournamentPlan
 from tournament_assets.ratings.elo_traces import EloTraces
 from tournament_assets.responses.entrant_responses import Resources
 from tournament_assets.storage.tables import WrittenTable, columns_of
-from tournament_assets.tournament.errors import WorkError
-from tournament_assets.tournament.fingerprints import fingerprint
-from tournament_assets.tournament.json_lines import JsonObject
 
 _RESOURCES: Mapping[str, type] = {
     "ledger": LedgerResource,

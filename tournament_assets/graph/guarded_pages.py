@@ -16,8 +16,8 @@ import uvicorn
 from dagster_webserver import cli
 from dagster_webserver.app import create_app_from_workspace_process_context
 
-from tournament_assets.project.ui_server import TOKEN_VARIABLE
-from tournament_assets.project.web_access import AsgiApplication, GuardedApp, listen
+from tournament_assets.serving.ui_server import TOKEN_VARIABLE
+from tournament_assets.serving.web_access import AsgiApplication, GuardedApp, listen
 
 _NOWHERE = "nowhere.invalid"
 """A host that exists on no machine, see RFC 2606."""

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
 
 import pandas as pd
 
+from tournament_assets.foundation.fingerprints import short
+from tournament_assets.foundation.json_lines import Json, JsonObject
 from tournament_assets.graph.rows import AssetRow
 from tournament_assets.reports.rendering import escape_markdown
 from tournament_assets.reports.report_tables import ReportTable, table_markdown
 from tournament_assets.storage.tables import WrittenTable, content_version, make_table
-from tournament_assets.tournament.fingerprints import short
-from tournament_assets.tournament.json_lines import Json, JsonObject
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance

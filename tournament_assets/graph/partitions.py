@@ -9,7 +9,7 @@ import dagster as dg
 from tournament_assets.graph.recipes import Place
 from tournament_assets.graph.rows import Axis, axis_loaded_over, axis_names
 from tournament_assets.project.plan import TournamentPlan
-from tournament_assets.runs.provenance import Recorded
+from tournament_assets.provenance.origins import Recorded
 from tournament_assets.tournament.config import TournamentConfig
 
 

@@ -17,6 +17,7 @@ from typing import Any
 
 import pandas as pd
 
+from tournament_assets.foundation.errors import InputError, TournamentError, WorkError
 from tournament_assets.graph.assets.publishing import run_artifacts
 from tournament_assets.graph.outputs import Check, Made, Markdown, as_stored
 from tournament_assets.graph.rows import (
@@ -32,6 +33,7 @@ from tournament_assets.graph.run_options import RunOptions
 from tournament_assets.graph.run_summaries import RunSummary, summarise_run
 from tournament_assets.graph.table import jobs_of, rows_of
 from tournament_assets.ledger import Ledger
+from tournament_assets.preparing.preflight import refuse_bad_input
 from tournament_assets.project.config_files import load_config
 from tournament_assets.project.plan import TournamentPlan, plan_of, refuse_upstream_assets
 from tournament_assets.project.project_files import load_rubrics
@@ -39,7 +41,6 @@ from tournament_assets.providers.openers import JudgeConnection
 from tournament_assets.ratings.elo_traces import EloTraces
 from tournament_assets.responses.entrant_responses import Resources
 from tournament_assets.responses.local_responses import Generator, release_models
-from tournament_assets.runs.preflight import refuse_bad_input
 from tournament_assets.storage.atomic_files import write_atomically, write_bytes_atomically
 from tournament_assets.storage.tables import (
     StoredTable,
@@ -53,7 +54,6 @@ from tournament_assets.storage.tables import (
 )
 from tournament_assets.storage.tables import rows_of as rows_of_table
 from tournament_assets.tournament.config import Mode
-from tournament_assets.tournament.errors import InputError, TournamentError, WorkError
 
 _LOG = logging.getLogger(__name__)
 

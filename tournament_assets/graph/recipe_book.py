@@ -14,6 +14,7 @@ from typing import Any, cast
 
 import dagster as dg
 
+from tournament_assets.foundation.fingerprints import fingerprint, program_fingerprint, short
 from tournament_assets.graph.assets.observed_inputs import (
     InputVersion,
     entrants,
@@ -37,7 +38,6 @@ from tournament_assets.graph.run_options import OF_ONE_RUN
 from tournament_assets.graph.table import rows_of, settings_versions
 from tournament_assets.project.plan import TournamentPlan
 from tournament_assets.tournament.config import Mode
-from tournament_assets.tournament.fingerprints import fingerprint, program_fingerprint, short
 from tournament_assets.tournament.judges import Rubric, parse_rubric
 
 MADE_FROM = "made_from"

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from itertools import product
 from typing import Any
 
+from tournament_assets.foundation.fingerprints import fingerprint, short
 from tournament_assets.graph.rows import AssetRow, Axis, axis_names
 from tournament_assets.project.plan import TournamentPlan
 from tournament_assets.tournament.config import TournamentConfig
-from tournament_assets.tournament.fingerprints import fingerprint, short
 
 Recipe = Mapping[str, str]
 """The version of everything that determines a partition's contents, by name."""

@@ -16,6 +16,8 @@ import pandas as pd
 import upath
 from pydantic import Field
 
+from tournament_assets.foundation.errors import InputError
+from tournament_assets.foundation.yaml_files import read_yaml
 from tournament_assets.graph.table import row_of
 from tournament_assets.judging.batch_service import AsksDirectly
 from tournament_assets.providers.openers import JudgeConnection
@@ -30,9 +32,7 @@ from tournament_assets.storage.tables import (
     encode_npz,
     encode_parquet,
 )
-from tournament_assets.tournament.errors import InputError
 from tournament_assets.tournament.judges import Judge
-from tournament_assets.tournament.yaml_files import read_yaml
 from tournament_assets.verdicts.judge_requests import open_ledger
 
 if TYPE_CHECKING:

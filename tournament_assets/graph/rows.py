@@ -9,8 +9,8 @@ from functools import cached_property
 from typing import Annotated, Any, Literal, Protocol, TypeVar, get_args, get_origin
 
 from tournament_assets.project.plan import TournamentPlan, upstream_assets
+from tournament_assets.provenance.origins import Records
 from tournament_assets.responses.entrant_responses import Resources
-from tournament_assets.runs.provenance import Records
 from tournament_assets.storage.tables import LoadedTable
 from tournament_assets.tournament.config import Mode, TournamentConfig
 from tournament_assets.verdicts.judge_requests import JudgeAccess, LedgerAccess

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
+from tournament_assets.foundation.json_lines import JsonObject
 from tournament_assets.graph.rows import AssetRow
 from tournament_assets.project.plan import TournamentPlan
 from tournament_assets.tournament.config import Mode
-from tournament_assets.tournament.json_lines import JsonObject
 from tournament_assets.tournament.judges import Rubric
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import pandas as pd
 
 from tournament_assets.audits.missingness import copy_sentences, find_outages
+from tournament_assets.foundation.errors import WorkError
 from tournament_assets.graph.assets import reports
 from tournament_assets.graph.assets.publishing import run_artifacts
 from tournament_assets.graph.assets.ratings import win_rates
@@ -17,7 +18,6 @@ from tournament_assets.reports.trust_tables import red_sentences
 from tournament_assets.storage.tables import rows_of
 from tournament_assets.tournament.asset_rows import CoverageRow, WinRateRow
 from tournament_assets.tournament.config import Mode
-from tournament_assets.tournament.errors import WorkError
 from tournament_assets.trust.measures import LIGHT_TABLES, lights_of
 
 

@@ -5,11 +5,11 @@ An asset is out of date if they have changed since it was made.
 
 from typing import Any
 
+from tournament_assets.foundation.json_lines import JsonObject
 from tournament_assets.judging.requests import verdict_parsing as parsing
 from tournament_assets.judging.requests.system_prompt import judge_system_prompt
 from tournament_assets.project.plan import TournamentPlan
 from tournament_assets.reports.run.section_table import SECTIONS
-from tournament_assets.tournament.json_lines import JsonObject
 
 
 def draw_settings(plan: TournamentPlan) -> Any:

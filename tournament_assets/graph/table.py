@@ -8,6 +8,8 @@ an asset, write its function in `assets/`, its row here, and the class of its ta
 from functools import partial
 from typing import Any
 
+from tournament_assets.foundation.extensions import added_rows
+from tournament_assets.foundation.fingerprints import fingerprint
 from tournament_assets.graph import settings
 from tournament_assets.graph.assets import (
     judge_repeats,
@@ -32,15 +34,13 @@ from tournament_assets.graph.rows import (
     JobRow,
 )
 from tournament_assets.project.plan import TournamentPlan
+from tournament_assets.provenance.origins import read_versions, version_values
 from tournament_assets.reports.run.section_table import SECTIONS
-from tournament_assets.runs.provenance import read_versions, version_values
 from tournament_assets.tournament.entrants import (
     AnthropicApiEntrant,
     LocalEntrant,
     OpenAiApiEntrant,
 )
-from tournament_assets.tournament.extras import rows_of_extras
-from tournament_assets.tournament.fingerprints import fingerprint
 from tournament_assets.trust.measures import LIGHT_TABLES
 
 JOBS = (
@@ -326,7 +326,7 @@ _CORE = (
         settings=settings.rating_settings,
     ),
 )
-ASSETS: tuple[AssetRow, ...] = (*_CORE, *rows_of_extras("assets"))
+ASSETS: tuple[AssetRow, ...] = (*_CORE, *added_rows("assets"))
 """Those that an extra reads stand before its own."""
 
 

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field, fields
 from datetime import datetime
 from typing import Literal, Protocol, Required, TypedDict, TypeGuard, runtime_checkable
 
-from tournament_assets.tournament.errors import JudgeError
-from tournament_assets.tournament.json_lines import JsonObject
+from tournament_assets.foundation.errors import JudgeError
+from tournament_assets.foundation.json_lines import JsonObject
 
 Channel = Literal["batch", "direct"]
 """How a request is sent: a batch costs half; a direct message is answered at once."""

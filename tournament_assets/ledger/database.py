@@ -15,9 +15,9 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql, sqlite
 
+from tournament_assets.foundation.errors import LedgerError
+from tournament_assets.foundation.extensions import added_rows
 from tournament_assets.ledger import schema
-from tournament_assets.tournament.errors import LedgerError
-from tournament_assets.tournament.extras import rows_of_extras
 
 _QUERY_CHUNK = 500
 _BUSY_SECONDS = 30
@@ -30,7 +30,7 @@ def prepare_tables(connection: sa.Connection) -> None:
     Raises:
         LedgerError: If a table has other columns than this version's.
     """
-    parts: list[sa.MetaData] = [schema.metadata, *rows_of_extras("ledger_tables")]
+    parts: list[sa.MetaData] = [schema.metadata, *added_rows("ledger_tables")]
     tables = [table for part in parts for table in part.sorted_tables]
     # Asked without a lock, so that a ledger can be read where it cannot be written.
     if not {each.name for each in tables} <= set(sa.inspect(connection).get_table_names()):

@@ -13,6 +13,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from tournament_assets.foundation.errors import JudgeError
 from tournament_assets.judging.batch_service import TOKEN_NAMES, Reply, ReplyRow, TokenUsage
 from tournament_assets.judging.costs.prices import BudgetTerms
 from tournament_assets.judging.settlement.records import (
@@ -27,7 +28,6 @@ from tournament_assets.ledger import schema
 from tournament_assets.ledger.database import LedgerDatabase, chunks, read_time, storable, time_text
 from tournament_assets.ledger.leases import LeaseRecords, is_of, scope_names, scope_of
 from tournament_assets.ledger.spending import SpendingRecords
-from tournament_assets.tournament.errors import JudgeError
 from tournament_assets.tournament.prompts import GeneratedResponse
 
 _TABLE = schema.replies

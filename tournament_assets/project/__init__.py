@@ -1,1 +1,1 @@
-"""What people write: configs, prompt banks, rubrics, recorded responses."""
+"""What people write: configs, prompt banks, rubrics; and where a project's files are."""

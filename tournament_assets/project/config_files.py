@@ -11,11 +11,11 @@ from typing import Any
 
 import yaml
 
+from tournament_assets.foundation.errors import InputError
+from tournament_assets.foundation.extensions import added_rows
+from tournament_assets.foundation.yaml_files import YamlDocument, parse_yaml, read_yaml
 from tournament_assets.storage.atomic_files import write_bytes_atomically
 from tournament_assets.tournament.config import TournamentConfig
-from tournament_assets.tournament.errors import InputError
-from tournament_assets.tournament.extras import rows_of_extras
-from tournament_assets.tournament.yaml_files import YamlDocument, parse_yaml, read_yaml
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +142,7 @@ def _load_component(document: YamlDocument, path: Path) -> ConfigFile:
 def _validate(document: YamlDocument, path: Path, project: Path) -> ConfigFile:
     others = [
         *config_problems(document.values),
-        *(each for find in rows_of_extras("config_problems") for each in find(document.values)),
+        *(each for find in added_rows("config_problems") for each in find(document.values)),
     ]
     config = document.validate(TournamentConfig, what="the config", others=others)
     return ConfigFile(config=config, path=path, project=project)

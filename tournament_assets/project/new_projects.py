@@ -15,9 +15,9 @@ from string import Template
 
 import yaml
 
-from tournament_assets.project.answer_tables import AnswerTable, read_answers
+from tournament_assets.foundation.errors import InputError, Problems
+from tournament_assets.recorded.answer_tables import AnswerTable, read_answers
 from tournament_assets.storage.atomic_files import write_bytes_atomically
-from tournament_assets.tournament.errors import InputError, Problems
 from tournament_assets.tournament.judge_services import SERVICES, service_for
 
 _SAMPLES = resources.files("tournament_assets") / "data" / "project"

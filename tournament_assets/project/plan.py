@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from tournament_assets.foundation.errors import InputError, Problems
 from tournament_assets.judging.requests.pairs import PairToJudge
 from tournament_assets.judging.requests.requests import (
     JudgeRequests,
@@ -14,7 +15,6 @@ from tournament_assets.project.config_files import ConfigFile
 from tournament_assets.project.project_files import Project
 from tournament_assets.tournament.config import Mode, TournamentConfig
 from tournament_assets.tournament.entrants import RecordedEntrant
-from tournament_assets.tournament.errors import InputError, Problems
 from tournament_assets.tournament.judges import Judge, Rubric
 from tournament_assets.tournament.prompts import (
     Prompt,

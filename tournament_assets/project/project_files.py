@@ -8,6 +8,9 @@ from dataclasses import dataclass, replace
 from importlib import resources
 from pathlib import Path
 
+from tournament_assets.foundation.errors import InputError, Problems
+from tournament_assets.foundation.fingerprints import fingerprint
+from tournament_assets.foundation.json_lines import read_json_lines
 from tournament_assets.generation.models.entrant_weights import (
     EntrantFiles,
     check_adapter,
@@ -26,10 +29,7 @@ from tournament_assets.tournament.entrants import (
     RecordedEntrant,
     VanillaHfEntrant,
 )
-from tournament_assets.tournament.errors import InputError, Problems
-from tournament_assets.tournament.fingerprints import fingerprint
 from tournament_assets.tournament.hydra_entrants import CustomPoeEntrant, NeededShards
-from tournament_assets.tournament.json_lines import read_json_lines
 from tournament_assets.tournament.judges import Rubric, parse_rubric
 from tournament_assets.tournament.places import FilePlace, Location, ResponsesPlace
 from tournament_assets.tournament.prompts import Prompt, parse_prompt_bank

@@ -10,6 +10,8 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from tournament_assets.foundation.errors import JudgeError, JudgeFailure
+from tournament_assets.foundation.fingerprints import canonical_json
 from tournament_assets.judging.batch_service import (
     BatchStatus,
     MessageParams,
@@ -23,8 +25,6 @@ from tournament_assets.loopback.messages import (
     find_invalid_parameter,
 )
 from tournament_assets.providers.anthropic.wire_format import message_body, read_message, read_row
-from tournament_assets.tournament.errors import JudgeError, JudgeFailure
-from tournament_assets.tournament.fingerprints import canonical_json
 from tournament_assets.tournament.judge_services import ServiceConnection
 
 

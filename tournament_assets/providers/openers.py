@@ -10,8 +10,8 @@ from difflib import get_close_matches
 from pathlib import Path
 from pkgutil import resolve_name
 
+from tournament_assets.foundation.errors import InputError
 from tournament_assets.judging.batch_service import AsksDirectly, ListsModels
-from tournament_assets.tournament.errors import InputError
 from tournament_assets.tournament.judge_services import SERVICES, ServiceConnection
 from tournament_assets.tournament.judges import Judge
 

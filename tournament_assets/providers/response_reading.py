@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from tournament_assets.foundation.json_lines import Json, JsonObject
 from tournament_assets.judging.batch_service import ReplyRow
 from tournament_assets.judging.settlement.records import StoredReply
 from tournament_assets.providers.openai.wire_format import (
@@ -12,7 +13,6 @@ from tournament_assets.providers.openai.wire_format import (
 )
 from tournament_assets.providers.service_words import mapping, parse_object, quote_service
 from tournament_assets.tournament.entrants import ApiEntrant, OpenAiApiEntrant
-from tournament_assets.tournament.json_lines import Json, JsonObject
 from tournament_assets.tournament.prompts import (
     GeneratedResponse,
     Prompt,

@@ -13,14 +13,14 @@ from email.utils import parsedate_to_datetime
 from functools import lru_cache
 from typing import Any
 
+from tournament_assets.foundation.errors import JudgeError, JudgeFailure
+from tournament_assets.foundation.json_lines import JsonObject
 from tournament_assets.judging.batch_service import (
     UNPARSABLE,
     BatchStatus,
     ReplyRow,
     SubmittedRequest,
 )
-from tournament_assets.tournament.errors import JudgeError, JudgeFailure
-from tournament_assets.tournament.json_lines import JsonObject
 from tournament_assets.tournament.places import origin_of
 
 _HIDDEN = "[key]"

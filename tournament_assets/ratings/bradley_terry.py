@@ -21,11 +21,11 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from tournament_assets.foundation.errors import RatingError
+from tournament_assets.foundation.estimates import CELLS_AT_ONCE, Rating, Resampling
 from tournament_assets.ratings.compilation import compiled, vectorised
 from tournament_assets.ratings.intervals import BootstrapRatings
 from tournament_assets.ratings.matches import Matches, require_count
-from tournament_assets.tournament.errors import RatingError
-from tournament_assets.tournament.estimates import CELLS_AT_ONCE, Rating, Resampling
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -19,6 +19,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from tournament_assets.foundation.errors import InputError, Problems, RatingError
+from tournament_assets.foundation.estimates import CELLS_AT_ONCE, Estimate, Rating
 from tournament_assets.ratings.bradley_terry import ELO_PER_NAT, fit_bradley_terry
 from tournament_assets.ratings.intervals import two_sided_quantile
 from tournament_assets.ratings.matches import Matches, require_confidence
@@ -28,8 +30,6 @@ from tournament_assets.ratings.sandwich import (
     laplacian,
     no_spread_note,
 )
-from tournament_assets.tournament.errors import InputError, Problems, RatingError
-from tournament_assets.tournament.estimates import CELLS_AT_ONCE, Estimate, Rating
 
 _MAX_STEPS = 200
 

@@ -13,10 +13,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from tournament_assets.foundation.errors import RatingError
+from tournament_assets.foundation.estimates import Rating
 from tournament_assets.ratings.bradley_terry import ELO_PER_NAT, fit_bradley_terry
 from tournament_assets.ratings.matches import Matches
-from tournament_assets.tournament.errors import RatingError
-from tournament_assets.tournament.estimates import Rating
 
 _MAX_STEPS = 200
 

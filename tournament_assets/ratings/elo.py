@@ -17,6 +17,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from tournament_assets.foundation.errors import InputError
+from tournament_assets.foundation.estimates import Rating
 from tournament_assets.ratings.bradley_terry import chains_of_wins, find_groups, find_standing
 from tournament_assets.ratings.compilation import compiled
 from tournament_assets.ratings.elo_kernels import (
@@ -29,8 +31,6 @@ from tournament_assets.ratings.elo_kernels import (
 from tournament_assets.ratings.elo_traces import EloTraces
 from tournament_assets.ratings.intervals import percentile_interval
 from tournament_assets.ratings.matches import Matches, require_count, require_k_factor
-from tournament_assets.tournament.errors import InputError
-from tournament_assets.tournament.estimates import Rating
 
 _FEW_UPDATES = 500_000
 """What numpy and Python update in the time in which numba is loaded; compiling takes 2 s more."""

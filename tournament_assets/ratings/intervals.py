@@ -17,12 +17,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from tournament_assets.foundation.errors import InputError
+from tournament_assets.foundation.estimates import Rating
 from tournament_assets.ratings.matches import (
     require_confidence,
     require_count,
 )
-from tournament_assets.tournament.errors import InputError
-from tournament_assets.tournament.estimates import Rating
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -15,6 +15,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from tournament_assets.foundation.errors import InputError, RatingError
+from tournament_assets.foundation.estimates import Estimate, Rating
 from tournament_assets.ratings.bradley_terry import ELO_PER_NAT, find_standing, fit_bradley_terry
 from tournament_assets.ratings.covariates import (
     log_likelihood,
@@ -24,8 +26,6 @@ from tournament_assets.ratings.covariates import (
 from tournament_assets.ratings.intervals import two_sided_quantile
 from tournament_assets.ratings.matches import Matches, require_confidence
 from tournament_assets.ratings.sandwich import SamplingUnit, no_spread_note
-from tournament_assets.tournament.errors import InputError, RatingError
-from tournament_assets.tournament.estimates import Estimate, Rating
 
 NO_VERDICT = "it gave no verdict on two different texts"
 UNCONNECTED = "its verdicts alone do not connect the entrants, so its discrimination has no bound"

@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tournament_assets.foundation.errors import InputError, Problems
 from tournament_assets.tournament.asset_rows import WinRateRow
-from tournament_assets.tournament.errors import InputError, Problems
 from tournament_assets.tournament.verdicts import Judgment, Outcome
 
 _MOST_EXAMPLES = 3

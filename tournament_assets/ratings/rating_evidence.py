@@ -4,12 +4,12 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
+from tournament_assets.foundation.errors import InputError
 from tournament_assets.ratings.elo_traces import EloTraces
 from tournament_assets.ratings.matches import Matches
 from tournament_assets.ratings.standings import Standings, stand_entrants
 from tournament_assets.tournament.asset_rows import RatingRow
 from tournament_assets.tournament.battles import RatingSettings
-from tournament_assets.tournament.errors import InputError
 from tournament_assets.tournament.prompts import AnswerKey
 
 

@@ -13,6 +13,9 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
+from tournament_assets.foundation.estimates import Estimate, Rating
+from tournament_assets.foundation.extensions import added_rows
+from tournament_assets.foundation.formatting import format_share
 from tournament_assets.ratings.davidson import fit_davidson
 from tournament_assets.ratings.elo import elo_standing, summarise_elo
 from tournament_assets.ratings.intervals import two_sided_quantile
@@ -22,9 +25,6 @@ from tournament_assets.ratings.sandwich import SamplingUnit, sandwich_bradley_te
 from tournament_assets.ratings.standings import Claim
 from tournament_assets.ratings.style_control import control_style, judged_differences
 from tournament_assets.tournament.asset_rows import RatingRow
-from tournament_assets.tournament.estimates import Estimate, Rating
-from tournament_assets.tournament.extras import rows_of_extras
-from tournament_assets.tournament.formatting import format_share
 
 ELO, BRADLEY_TERRY, SANDWICH, DAVIDSON, STYLE = (
     "elo",
@@ -287,7 +287,7 @@ _IN_ORDER = (
     RatingMethod(GAP, "gap", "Elo points above the next below by Bradley-Terry", _gap),
 )
 METHODS: Mapping[str, RatingMethod] = {
-    each.name: each for each in (*_IN_ORDER, *rows_of_extras("methods"))
+    each.name: each for each in (*_IN_ORDER, *added_rows("methods"))
 }
 """Every rating method, by name, in the order of table "ratings"."""
 

@@ -10,6 +10,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
+from tournament_assets.foundation.errors import Problems
+from tournament_assets.foundation.estimates import Rating
 from tournament_assets.ratings.elo import (
     EloStanding,
     compute_elo_permutation,
@@ -22,8 +24,6 @@ from tournament_assets.ratings.matches import Matches
 from tournament_assets.ratings.standings import Standings
 from tournament_assets.tournament.asset_rows import EloRow, RatingRow, WinRateRow
 from tournament_assets.tournament.battles import RatingSettings
-from tournament_assets.tournament.errors import Problems
-from tournament_assets.tournament.estimates import Rating
 
 LEVEL = 1e-6
 """Elo points. Fits stop within a small part of this, so smaller differences are ignored."""

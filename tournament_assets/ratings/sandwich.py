@@ -13,10 +13,10 @@ from enum import StrEnum
 import numpy as np
 from numpy.typing import NDArray
 
+from tournament_assets.foundation.estimates import CELLS_AT_ONCE, Rating
 from tournament_assets.ratings.bradley_terry import ELO_PER_NAT, fit_bradley_terry
 from tournament_assets.ratings.intervals import two_sided_quantile
 from tournament_assets.ratings.matches import Matches, require_confidence
-from tournament_assets.tournament.estimates import CELLS_AT_ONCE, Rating
 
 
 class SamplingUnit(StrEnum):

@@ -38,8 +38,8 @@ from typing import Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from tournament_assets.foundation.errors import InputError
 from tournament_assets.ratings.matches import require_confidence
-from tournament_assets.tournament.errors import InputError
 
 Goal = Literal["bank", "population"]
 """The question that is answered."""

@@ -24,9 +24,9 @@ from string import ascii_lowercase
 import numpy as np
 from numpy.typing import NDArray
 
+from tournament_assets.foundation.errors import InputError
 from tournament_assets.ratings.intervals import BootstrapRatings, PercentileInterval, can_tell
 from tournament_assets.ratings.matches import require_confidence
-from tournament_assets.tournament.errors import InputError
 
 _SMALL = 1e-6
 """Elo points. Fits stop within a small part of this, so smaller differences count as 0."""

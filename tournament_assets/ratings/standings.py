@@ -24,6 +24,7 @@ from statistics import NormalDist
 import numpy as np
 from numpy.typing import NDArray
 
+from tournament_assets.foundation.estimates import Estimate, Rating, Resampling
 from tournament_assets.ratings.bradley_terry import (
     ELO_PER_NAT,
     PromptResamples,
@@ -46,7 +47,6 @@ from tournament_assets.ratings.significance import (
     arrange,
     joint_differences,
 )
-from tournament_assets.tournament.estimates import Estimate, Rating, Resampling
 
 _DECIMALS = 1
 """Decimals with which ratings are shown; ratings that are then equal share a rank."""

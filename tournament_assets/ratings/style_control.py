@@ -14,10 +14,10 @@ from dataclasses import astuple, dataclass, fields
 import numpy as np
 from numpy.typing import NDArray
 
+from tournament_assets.foundation.errors import InputError, Problems, RatingError
+from tournament_assets.foundation.estimates import Rating
 from tournament_assets.ratings.covariates import ControlledFit, CovariateEffect, fit_controlled
 from tournament_assets.ratings.matches import Matches
-from tournament_assets.tournament.errors import InputError, Problems, RatingError
-from tournament_assets.tournament.estimates import Rating
 from tournament_assets.tournament.prompts import AnswerKey
 
 # A fence that is never closed encloses the rest of the text.

@@ -15,6 +15,12 @@ from tournament_assets.audits.missingness import (
     copy_sentences,
     find_outages,
 )
+from tournament_assets.foundation.formatting import (
+    Display,
+    format_count_of,
+    format_plural,
+    list_first,
+)
 from tournament_assets.reports.rendering import render_part
 from tournament_assets.reports.report_tables import (
     Document,
@@ -26,12 +32,6 @@ from tournament_assets.reports.sections import Doubt
 from tournament_assets.reports.trust_tables import amber_sentences, red_sentences
 from tournament_assets.tournament.asset_rows import CoverageRow, MeasureRow, PromptFindingRow
 from tournament_assets.tournament.config import CheckThresholds
-from tournament_assets.tournament.formatting import (
-    Display,
-    format_count_of,
-    format_plural,
-    list_first,
-)
 
 KIND_TITLES: Mapping[str, str] = {
     "decides_order": "decides the order",

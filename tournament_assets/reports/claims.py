@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from itertools import combinations
 from typing import Annotated, Literal
 
+from tournament_assets.foundation.estimates import Estimate
+from tournament_assets.foundation.formatting import Display, format_count, format_interval
 from tournament_assets.ratings.rating_tables import LEVEL
 from tournament_assets.ratings.standings import NO_INTERVAL, Claim
 from tournament_assets.tournament.asset_rows import LeaderboardRow, WinRateRow
-from tournament_assets.tournament.estimates import Estimate
-from tournament_assets.tournament.formatting import Display, format_count, format_interval
 
 PairWord = Literal["better", "worse", "equivalent", "undecided"]
 """What is claimed of the first of two."""

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
+from tournament_assets.foundation.formatting import format_share, format_usd
 from tournament_assets.judging.costs.estimates import (
     ASSUMED_OUTPUT_TOKENS,
     JudgingEstimate,
@@ -11,7 +12,6 @@ from tournament_assets.judging.costs.estimates import (
 from tournament_assets.reports.rendering import render_part
 from tournament_assets.reports.report_tables import Document, ReportSection, ReportTable
 from tournament_assets.tournament.asset_rows import RequestsRow
-from tournament_assets.tournament.formatting import format_share, format_usd
 
 
 def estimate_rows(estimate: JudgingEstimate) -> list[RequestsRow]:

@@ -7,11 +7,11 @@ from typing import Any
 
 import pandas as pd
 
+from tournament_assets.foundation.errors import InputError
 from tournament_assets.reports.rendering import unescape_csv
 from tournament_assets.reports.report_tables import table_csv
 from tournament_assets.storage.row_files import csv_rows
 from tournament_assets.storage.tables import Column, columns_of, make_table
-from tournament_assets.tournament.errors import InputError
 
 _READERS: Mapping[str, Callable[[str], Any]] = {
     "int64": int,

@@ -11,6 +11,16 @@ from tournament_assets.audits.fair_comparison import (
     WHOLE,
     Families,
 )
+from tournament_assets.foundation.formatting import (
+    ABSENT,
+    Display,
+    format_confidence,
+    format_ends,
+    format_interval,
+    format_plural,
+    format_rating,
+    join_names,
+)
 from tournament_assets.project.playing_judges import PlayingJudge
 from tournament_assets.ratings.rating_methods import BRADLEY_TERRY, GAP, WIN_SHARE, neighbours
 from tournament_assets.reports.rating_method_tables import AnyStanding, beside
@@ -25,16 +35,6 @@ from tournament_assets.reports.report_tables import (
 from tournament_assets.storage.tables import AnyTable, judge_models_of
 from tournament_assets.tournament.asset_rows import RatingRow, by_dimension
 from tournament_assets.tournament.config import Mode, TournamentConfig
-from tournament_assets.tournament.formatting import (
-    ABSENT,
-    Display,
-    format_confidence,
-    format_ends,
-    format_interval,
-    format_plural,
-    format_rating,
-    join_names,
-)
 
 _BASES = (COMMON, ALL, PLANNED)
 _TEMPLATE = "fair.jinja"

@@ -2,11 +2,11 @@
 
 from collections.abc import Mapping, Sequence
 
+from tournament_assets.foundation.formatting import format_confidence
 from tournament_assets.reports.rendering import render_sentences
 from tournament_assets.reports.report_tables import Cell, ReportSection, ReportTable, select_columns
 from tournament_assets.tournament.asset_rows import MeasureRow, by_dimension
 from tournament_assets.tournament.config import TournamentConfig
-from tournament_assets.tournament.formatting import format_confidence
 
 Families = Mapping[str, str]
 """The families that a config names, by model."""

@@ -6,6 +6,7 @@ from dataclasses import replace
 import pandas as pd
 
 from tournament_assets.audits.first_place import NOT_FIRST, FirstPlaceSupport
+from tournament_assets.foundation.formatting import format_confidence
 from tournament_assets.ratings.comparison_bars import comparison_bars
 from tournament_assets.ratings.rating_methods import BRADLEY_TERRY, WIN_SHARE
 from tournament_assets.reports.claims import Statements, pair_records
@@ -26,7 +27,6 @@ from tournament_assets.tournament.asset_rows import (
     WinRateRow,
     by_dimension,
 )
-from tournament_assets.tournament.formatting import format_confidence
 
 
 def build_leaderboard(

@@ -4,6 +4,7 @@ import math
 from collections.abc import Mapping, Sequence
 from itertools import combinations
 
+from tournament_assets.foundation.formatting import format_rating
 from tournament_assets.ratings.rating_evidence import RatingMethod
 from tournament_assets.ratings.rating_methods import (
     BRADLEY_TERRY,
@@ -14,7 +15,6 @@ from tournament_assets.ratings.rating_methods import (
 from tournament_assets.reports.rendering import render_part
 from tournament_assets.reports.report_tables import Cell, ReportTable, select_columns
 from tournament_assets.tournament.asset_rows import EloRow, LeaderboardRow, RatingRow
-from tournament_assets.tournament.formatting import format_rating
 
 _TEMPLATE = "rating_methods.jinja"
 _LEVEL = 1e-6

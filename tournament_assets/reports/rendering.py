@@ -18,7 +18,7 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from tournament_assets.tournament.formatting import (
+from tournament_assets.foundation.formatting import (
     format_confidence,
     format_gap,
     format_kappa,

@@ -12,6 +12,8 @@ from operator import attrgetter
 from textwrap import wrap
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_type_hints
 
+from tournament_assets.foundation.estimates import Estimate
+from tournament_assets.foundation.formatting import ABSENT, Display, join_names
 from tournament_assets.reports.rendering import (
     escape_csv,
     escape_terminal,
@@ -19,8 +21,6 @@ from tournament_assets.reports.rendering import (
     render_part,
     render_template,
 )
-from tournament_assets.tournament.estimates import Estimate
-from tournament_assets.tournament.formatting import ABSENT, Display, join_names
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -12,6 +12,7 @@ from functools import cached_property, partial
 from typing import Any, Literal, get_args, get_origin
 
 from tournament_assets.audits.fair_comparison import Families
+from tournament_assets.foundation.json_lines import JsonObject
 from tournament_assets.project.playing_judges import PlayingJudge
 from tournament_assets.reports.battle_pages import BattleTables
 from tournament_assets.reports.claims import Statements, statements_by_dimension
@@ -26,7 +27,6 @@ from tournament_assets.storage.tables import (
 )
 from tournament_assets.tournament.asset_rows import MeasureRow
 from tournament_assets.tournament.config import CheckThresholds, Mode, TournamentConfig
-from tournament_assets.tournament.json_lines import JsonObject
 from tournament_assets.tournament.judges import AdaptiveConfig
 from tournament_assets.trust.measures import LIGHT_TABLES, lights_of
 

@@ -3,6 +3,13 @@
 from collections.abc import Mapping, Sequence
 from functools import partial
 
+from tournament_assets.foundation.formatting import (
+    format_confidence,
+    format_count_of,
+    format_ends,
+    format_share,
+    join_names,
+)
 from tournament_assets.ratings.decisions import DecisionRow, last_rounds
 from tournament_assets.reports.claims import mark
 from tournament_assets.reports.figures.figures import draw_evidence, themed_pictures
@@ -14,13 +21,6 @@ from tournament_assets.reports.report_tables import (
     ThemedPicture,
 )
 from tournament_assets.tournament.asset_rows import LeaderboardRow, by_dimension
-from tournament_assets.tournament.formatting import (
-    format_confidence,
-    format_count_of,
-    format_ends,
-    format_share,
-    join_names,
-)
 from tournament_assets.tournament.judges import AdaptiveConfig
 
 _TEMPLATE = "stopping.jinja"

@@ -4,6 +4,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated
 
+from tournament_assets.foundation.formatting import (
+    ABSENT,
+    Display,
+    format_confidence,
+    format_share,
+    join_names,
+)
 from tournament_assets.reports.claims import Statements
 from tournament_assets.reports.rendering import render_part
 from tournament_assets.reports.report_tables import (
@@ -15,13 +22,6 @@ from tournament_assets.reports.report_tables import (
 )
 from tournament_assets.reports.sections import Doubt
 from tournament_assets.tournament.asset_rows import MeasureRow, by_dimension
-from tournament_assets.tournament.formatting import (
-    ABSENT,
-    Display,
-    format_confidence,
-    format_share,
-    join_names,
-)
 from tournament_assets.trust.lights import Measure, TrustState
 from tournament_assets.trust.measures import CIRCLES, MEASURES, UNJUDGED
 

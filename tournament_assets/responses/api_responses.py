@@ -13,6 +13,9 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
+from tournament_assets.foundation.errors import GenerationError, InputError, JudgeError, Problems
+from tournament_assets.foundation.fingerprints import fingerprint
+from tournament_assets.foundation.json_lines import JsonObject
 from tournament_assets.judging.batch_service import (
     AsksDirectly,
     MessageParams,
@@ -41,9 +44,6 @@ from tournament_assets.tournament.entrants import (
     ApiEntrant,
     OpenAiApiEntrant,
 )
-from tournament_assets.tournament.errors import GenerationError, InputError, JudgeError, Problems
-from tournament_assets.tournament.fingerprints import fingerprint
-from tournament_assets.tournament.json_lines import JsonObject
 from tournament_assets.tournament.judge_services import (
     LOOPBACK,
     SERVICES,

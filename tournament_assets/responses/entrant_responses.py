@@ -8,11 +8,13 @@ from functools import partial
 from pkgutil import resolve_name
 from typing import Any
 
+from tournament_assets.foundation.errors import InputError
+from tournament_assets.foundation.json_lines import JsonObject
 from tournament_assets.judging.settlement.sessions import Piece, Sleep, one_at_a_time, run_together
 from tournament_assets.project.plan import TournamentPlan
 from tournament_assets.project.project_files import find_entrant_files
-from tournament_assets.project.recorded_responses import load_recorded_responses, match_responses
-from tournament_assets.project.samples import parse_samples
+from tournament_assets.recorded.recorded_responses import load_recorded_responses, match_responses
+from tournament_assets.recorded.samples import parse_samples
 from tournament_assets.responses.api_responses import complete_by_service
 from tournament_assets.responses.local_responses import (
     CompletedResponses,
@@ -26,8 +28,6 @@ from tournament_assets.tournament.entrants import (
     RecordedEntrant,
     answers_once,
 )
-from tournament_assets.tournament.errors import InputError
-from tournament_assets.tournament.json_lines import JsonObject
 from tournament_assets.tournament.prompts import (
     Prompt,
     first_samples,

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
+from tournament_assets.foundation.errors import InputError, Problems
 from tournament_assets.generation.devices import (
     DTYPE_NAMES,
     Card,
@@ -25,7 +26,6 @@ from tournament_assets.generation.models.entrant_weights import EntrantFiles, co
 from tournament_assets.reports.progress_bars import GenerationProgress
 from tournament_assets.tournament.config import GenerationConfig
 from tournament_assets.tournament.entrants import LocalEntrant
-from tournament_assets.tournament.errors import InputError, Problems
 from tournament_assets.tournament.prompts import GeneratedResponse, Prompt, answer_key
 
 if TYPE_CHECKING:

@@ -9,6 +9,7 @@ from difflib import unified_diff
 from typing import Any
 
 from tournament_assets.audits.agreement import MANY_RESAMPLES
+from tournament_assets.foundation.formatting import format_confidence
 from tournament_assets.reports.rendering import render_sentences
 from tournament_assets.reports.report_tables import Document, ReportSection
 from tournament_assets.run_comparison.comparison_text import (
@@ -38,7 +39,6 @@ from tournament_assets.run_comparison.differences import (
 )
 from tournament_assets.run_comparison.run_reading import FinishedRun
 from tournament_assets.tournament.config import CheckThresholds
-from tournament_assets.tournament.formatting import format_confidence
 from tournament_assets.tournament.verdicts import Outcome
 
 _CONFIDENCE = MANY_RESAMPLES.confidence

@@ -4,6 +4,14 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from tournament_assets.foundation.estimates import Rating
+from tournament_assets.foundation.formatting import (
+    format_estimate,
+    format_interval,
+    format_plural,
+    format_share,
+    join_names,
+)
 from tournament_assets.reports.report_tables import ReportTable, select_columns
 from tournament_assets.run_comparison.differences import (
     Change,
@@ -12,14 +20,6 @@ from tournament_assets.run_comparison.differences import (
     InputChange,
     InputComparison,
     RatingMove,
-)
-from tournament_assets.tournament.estimates import Rating
-from tournament_assets.tournament.formatting import (
-    format_estimate,
-    format_interval,
-    format_plural,
-    format_share,
-    join_names,
 )
 from tournament_assets.tournament.verdicts import Outcome
 

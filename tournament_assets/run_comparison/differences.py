@@ -24,11 +24,11 @@ from tournament_assets.audits.agreement import (
     measure_by_prompt,
     measure_proportion,
 )
+from tournament_assets.foundation.errors import InputError
+from tournament_assets.foundation.estimates import Estimate, Rating, Resampling
+from tournament_assets.foundation.fingerprints import canonical_json, short
+from tournament_assets.foundation.formatting import Display, format_ends, format_share
 from tournament_assets.tournament.asset_rows import by_dimension
-from tournament_assets.tournament.errors import InputError
-from tournament_assets.tournament.estimates import Estimate, Rating, Resampling
-from tournament_assets.tournament.fingerprints import canonical_json, short
-from tournament_assets.tournament.formatting import Display, format_ends, format_share
 from tournament_assets.tournament.verdicts import Judgment, Outcome
 
 PairKey = tuple[str, str, int, str, str]

@@ -21,13 +21,13 @@ from tournament_assets.audits.non_inferiority import (
     holm,
     prompt_scores,
 )
+from tournament_assets.foundation.errors import InputError, Problems
+from tournament_assets.foundation.estimates import Estimate
+from tournament_assets.foundation.formatting import format_confidence, join_names
+from tournament_assets.foundation.json_lines import numbered_lines, parse_rows
 from tournament_assets.project.playing_judges import PlayingJudge
 from tournament_assets.reports.report_tables import Document, ReportSection, ReportTable
 from tournament_assets.run_comparison.run_reading import FinishedRun
-from tournament_assets.tournament.errors import InputError, Problems
-from tournament_assets.tournament.estimates import Estimate
-from tournament_assets.tournament.formatting import format_confidence, join_names
-from tournament_assets.tournament.json_lines import numbered_lines, parse_rows
 from tournament_assets.tournament.judge_services import SERVICES
 from tournament_assets.trust.lights import OF, Bias, TrustState
 from tournament_assets.trust.measures import ALL_DIMENSIONS, MEASURES

@@ -10,16 +10,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from tournament_assets.foundation.errors import InputError, Problems
+from tournament_assets.foundation.estimates import Rating
+from tournament_assets.foundation.fingerprints import fingerprint, fingerprint_text
+from tournament_assets.foundation.json_lines import numbered_lines, parse_object
 from tournament_assets.reports.csv_tables import read_csv_table
 from tournament_assets.run_comparison.differences import SettledPair
 from tournament_assets.storage.match_texts import Texts, restore_texts
 from tournament_assets.storage.run_directory import read_manifest
 from tournament_assets.storage.tables import rows_of
 from tournament_assets.tournament.asset_rows import LeaderboardRow, by_dimension
-from tournament_assets.tournament.errors import InputError, Problems
-from tournament_assets.tournament.estimates import Rating
-from tournament_assets.tournament.fingerprints import fingerprint, fingerprint_text
-from tournament_assets.tournament.json_lines import numbered_lines, parse_object
 from tournament_assets.tournament.verdicts import Outcome
 
 _MATCHES = "matches/matches.jsonl"

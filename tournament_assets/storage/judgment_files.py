@@ -16,18 +16,18 @@ from typing import get_args
 
 from upath import UPath
 
-from tournament_assets.judging.batch_service import TOKEN_NAMES, Channel, TokenUsage
-from tournament_assets.judging.requests.pairs import Presentation
-from tournament_assets.judging.requests.verdict_parsing import FailureClass, classify_reply
-from tournament_assets.storage.atomic_files import write_bytes_atomically
-from tournament_assets.tournament.errors import InputError
-from tournament_assets.tournament.fingerprints import fingerprint, short
-from tournament_assets.tournament.json_lines import (
+from tournament_assets.foundation.errors import InputError
+from tournament_assets.foundation.fingerprints import fingerprint, short
+from tournament_assets.foundation.json_lines import (
     JsonObject,
     numbered_lines,
     parse_object,
     parse_rows,
 )
+from tournament_assets.judging.batch_service import TOKEN_NAMES, Channel, TokenUsage
+from tournament_assets.judging.requests.pairs import Presentation
+from tournament_assets.judging.requests.verdict_parsing import FailureClass, classify_reply
+from tournament_assets.storage.atomic_files import write_bytes_atomically
 
 _LARGEST_COUNT = 2**31 - 1  # the largest whole number every ledger can store
 _REQUEST_KEY = re.compile("[0-9a-f]{64}")

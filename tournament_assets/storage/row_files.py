@@ -17,8 +17,8 @@ from typing import Any, BinaryIO, Literal
 
 import pyarrow as pa
 
-from tournament_assets.tournament.errors import InputError, Problems
-from tournament_assets.tournament.json_lines import (
+from tournament_assets.foundation.errors import InputError, Problems
+from tournament_assets.foundation.json_lines import (
     BYTE_ORDER_MARK,
     LONGEST_LINE,
     Json,

@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO, Any
 
-from tournament_assets.tournament.errors import InputError
+from tournament_assets.foundation.errors import InputError
 
 FileContent = bytes | Callable[[IO[bytes]], object]
 """A file's content, or a function that writes it part by part to the file it is given."""

@@ -1,1 +1,1 @@
-"""The nouns of a tournament, their validation and their fingerprints; knows nothing else."""
+"""The nouns of a tournament and their validation; knows nothing but the foundation."""

@@ -10,8 +10,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Annotated, Protocol, Self, TypeVar
 
-from tournament_assets.tournament.estimates import Estimate
-from tournament_assets.tournament.formatting import (
+from tournament_assets.foundation.estimates import Estimate
+from tournament_assets.foundation.formatting import (
     ABSENT,
     Display,
     format_estimate,

@@ -21,10 +21,10 @@ from pydantic import (
     ValidationInfo,
 )
 
+from tournament_assets.foundation.errors import InputError
+from tournament_assets.foundation.estimates import Resampling
 from tournament_assets.tournament.asset_rows import LeaderboardRow
 from tournament_assets.tournament.config import Mode, TournamentConfig
-from tournament_assets.tournament.errors import InputError
-from tournament_assets.tournament.estimates import Resampling
 from tournament_assets.tournament.verdicts import Judgment, Outcome
 
 BattleWinner = Literal["model_a", "model_b", "tie", "tie (bothbad)"]

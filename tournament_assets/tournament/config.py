@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import Field, create_model, field_validator, model_validator
 
+from tournament_assets.foundation.errors import InputError
+from tournament_assets.foundation.estimates import Resampling
+from tournament_assets.foundation.extensions import added_rows
+from tournament_assets.foundation.fingerprints import fingerprint
 from tournament_assets.tournament.entrants import AnyEntrant
-from tournament_assets.tournament.errors import InputError
-from tournament_assets.tournament.estimates import Resampling
-from tournament_assets.tournament.extras import rows_of_extras
-from tournament_assets.tournament.fingerprints import fingerprint
 from tournament_assets.tournament.judges import (
     AdaptiveConfig,
     Aggregate,
@@ -288,7 +288,7 @@ class ReportConfig(Frozen):
 if TYPE_CHECKING:
     _KeysOfExtras = Frozen
 else:
-    _KeysOfExtras = create_model("_KeysOfExtras", __base__=(*rows_of_extras("config_keys"), Frozen))
+    _KeysOfExtras = create_model("_KeysOfExtras", __base__=(*added_rows("config_keys"), Frozen))
 
 
 class TournamentConfig(_KeysOfExtras):

@@ -5,8 +5,8 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field, JsonValue
 
-from tournament_assets.tournament.fingerprints import fingerprint
-from tournament_assets.tournament.json_lines import JsonObject
+from tournament_assets.foundation.fingerprints import fingerprint
+from tournament_assets.foundation.json_lines import JsonObject
 from tournament_assets.tournament.places import Frozen, Location
 
 IDENTIFIER_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9_.-]*$"

@@ -10,6 +10,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Union
 
 from pydantic import Field, field_validator, model_validator
 
+from tournament_assets.foundation.errors import InputError
+from tournament_assets.foundation.extensions import added_rows
+from tournament_assets.foundation.fingerprints import fingerprint
 from tournament_assets.tournament.entrant_settings import (
     EntrantSpec,
     ExtraFields,
@@ -20,9 +23,6 @@ from tournament_assets.tournament.entrant_settings import (
     refuse_narrowed_greed,
     refuse_own_fields,
 )
-from tournament_assets.tournament.errors import InputError
-from tournament_assets.tournament.extras import rows_of_extras
-from tournament_assets.tournament.fingerprints import fingerprint
 from tournament_assets.tournament.hydra_entrants import CustomPoeEntrant
 from tournament_assets.tournament.judge_services import ANTHROPIC, OPENAI_API, owner_of
 from tournament_assets.tournament.places import Location, ResponsesPlace, ServerAddress
@@ -287,7 +287,7 @@ LOADERS: tuple[type[EntrantSpec], ...] = (
     RecordedEntrant,
     OpenAiApiEntrant,
     AnthropicApiEntrant,
-    *rows_of_extras("loaders"),
+    *added_rows("loaders"),
 )
 """The class of each loader's entrants."""
 if TYPE_CHECKING:

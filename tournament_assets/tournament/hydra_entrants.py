@@ -13,12 +13,12 @@ from typing import ClassVar, Literal
 
 from pydantic import Field, field_validator, model_validator
 
+from tournament_assets.foundation.fingerprints import fingerprint
 from tournament_assets.tournament.entrant_settings import (
     Precision,
     TemplateArguments,
     WrittenEntrant,
 )
-from tournament_assets.tournament.fingerprints import fingerprint
 from tournament_assets.tournament.places import Frozen, Location
 
 CORRECTNESS_PROMPT = (

@@ -7,10 +7,10 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field, ValidationInfo, field_validator, model_validator
 
+from tournament_assets.foundation.errors import InputError
+from tournament_assets.foundation.fingerprints import fingerprint_text
+from tournament_assets.foundation.json_lines import JsonObject
 from tournament_assets.tournament.entrant_settings import ExtraFields, refuse_own_fields
-from tournament_assets.tournament.errors import InputError
-from tournament_assets.tournament.fingerprints import fingerprint_text
-from tournament_assets.tournament.json_lines import JsonObject
 from tournament_assets.tournament.judge_services import (
     LOOPBACK,
     SERVICES,

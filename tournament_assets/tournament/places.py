@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
-from tournament_assets.tournament.json_lines import JsonObject
+from tournament_assets.foundation.json_lines import JsonObject
 
 _PRIVATE_ENDINGS = (".localhost", ".local", ".internal")
 

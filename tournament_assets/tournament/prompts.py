@@ -17,8 +17,8 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from tournament_assets.tournament.errors import Problems
-from tournament_assets.tournament.fingerprints import fingerprint
+from tournament_assets.foundation.errors import Problems
+from tournament_assets.foundation.fingerprints import fingerprint
 
 EXPECTED_BEHAVIORS = ("answer", "hedge", "abstain")
 CURATED_SOURCE = "curated"

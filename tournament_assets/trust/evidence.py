@@ -17,6 +17,8 @@ import numpy as np
 import pandas as pd
 
 from tournament_assets.audits.judge_tests import RepeatedPair, SettledControl
+from tournament_assets.foundation.estimates import Estimate
+from tournament_assets.foundation.formatting import format_share
 from tournament_assets.judging.requests.controls import ControlKind
 from tournament_assets.ratings.intervals import two_sided_quantile
 from tournament_assets.ratings.rating_methods import EFFECT
@@ -29,8 +31,6 @@ from tournament_assets.tournament.asset_rows import (
     RetestRow,
     VerdictRow,
 )
-from tournament_assets.tournament.estimates import Estimate
-from tournament_assets.tournament.formatting import format_share
 from tournament_assets.tournament.verdicts import Outcome, Verdict
 
 

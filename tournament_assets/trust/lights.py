@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Literal
 
+from tournament_assets.foundation.estimates import Estimate
 from tournament_assets.tournament.asset_rows import MeasureRow
 from tournament_assets.tournament.config import CheckThresholds
-from tournament_assets.tournament.estimates import Estimate
 from tournament_assets.trust.panel import Found, JudgeEvidence
 
 _ROUNDING = 1e-12

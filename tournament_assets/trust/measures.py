@@ -5,12 +5,12 @@ from dataclasses import replace
 from functools import partial
 
 from tournament_assets.audits.agreement import wilson_interval
+from tournament_assets.foundation.estimates import Estimate
+from tournament_assets.foundation.extensions import added_rows
 from tournament_assets.judging.requests.controls import ControlKind
 from tournament_assets.storage.tables import AnyTable, rows_of
 from tournament_assets.tournament.asset_rows import MeasureRow
 from tournament_assets.tournament.config import CheckThresholds
-from tournament_assets.tournament.estimates import Estimate
-from tournament_assets.tournament.extras import rows_of_extras
 from tournament_assets.trust import panel
 from tournament_assets.trust.lights import Bias, Measure, TrustState
 from tournament_assets.trust.panel import JudgeEvidence
@@ -227,7 +227,7 @@ _IN_ORDER = (
     ),
 )
 MEASURES: Mapping[str, Measure] = {
-    each.name: each for each in (*_IN_ORDER, *rows_of_extras("measures"))
+    each.name: each for each in (*_IN_ORDER, *added_rows("measures"))
 }
 """By name, in the order of the panel."""
 LIGHT_TABLES = tuple(dict.fromkeys(each.asset for each in MEASURES.values()))

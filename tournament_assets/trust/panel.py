@@ -23,12 +23,12 @@ from tournament_assets.audits.judge_tests import (
     measure_injection,
     measure_repeats,
 )
+from tournament_assets.foundation.estimates import Estimate, Resampling
+from tournament_assets.foundation.formatting import format_kappa, format_plural, format_share
 from tournament_assets.judging.requests.controls import ControlKind
 from tournament_assets.ratings.matches import Matches, code_judgments, code_samples
 from tournament_assets.ratings.sandwich import SamplingLuck, sampling_luck
 from tournament_assets.storage.tables import AnyTable
-from tournament_assets.tournament.estimates import Estimate, Resampling
-from tournament_assets.tournament.formatting import format_kappa, format_plural, format_share
 from tournament_assets.tournament.verdicts import Judgment, Outcome
 
 Found = Mapping[str | None, Estimate]

@@ -8,6 +8,8 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
+from tournament_assets.foundation.errors import BudgetError, InputError, JudgeError
+from tournament_assets.foundation.formatting import format_plural
 from tournament_assets.judging.batch_service import AsksDirectly, Channel
 from tournament_assets.judging.costs.estimates import (
     ASSUMED_OUTPUT_TOKENS,
@@ -55,8 +57,6 @@ from tournament_assets.judging.settlement.settlement import (
 from tournament_assets.project.plan import TournamentPlan
 from tournament_assets.reports.progress_bars import JudgingBar
 from tournament_assets.tournament.config import Mode, TournamentConfig
-from tournament_assets.tournament.errors import BudgetError, InputError, JudgeError
-from tournament_assets.tournament.formatting import format_plural
 from tournament_assets.tournament.judge_services import is_free_model
 from tournament_assets.tournament.judges import Judge
 

@@ -23,14 +23,14 @@ from tournament_assets.audits.agreement import (
     measure_agreement,
     measure_panel,
 )
+from tournament_assets.foundation.errors import RatingError
+from tournament_assets.foundation.estimates import Estimate
 from tournament_assets.judging.requests.pairs import PairToJudge, draw_share
 from tournament_assets.ratings.judge_aware import JudgeAwareFit, fit_judge_aware
 from tournament_assets.ratings.matches import Matches
 from tournament_assets.storage.tables import AnyTable, pair_key, rows_of
 from tournament_assets.tournament.asset_rows import MeasureRow, VerdictRow
 from tournament_assets.tournament.config import Mode, TournamentConfig
-from tournament_assets.tournament.errors import RatingError
-from tournament_assets.tournament.estimates import Estimate
 from tournament_assets.tournament.judges import Judge
 from tournament_assets.tournament.verdicts import Outcome, Verdict
 from tournament_assets.verdicts.adaptive_judging import WeighJudges

@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 
 from tests.extras.archives.builders import MODELS, description, documented, make_archive
-from tournament_assets.tournament.errors import InputError
+from tournament_assets.foundation.errors import InputError
 
 
 def problems(folder: Path, text: str) -> list[str]:

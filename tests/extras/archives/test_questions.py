@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tournament_assets.extras.archives.questions import build_score_request, parse_score
-from tournament_assets.tournament.errors import VerdictParseError
-from tournament_assets.tournament.fingerprints import fingerprint
+from tournament_assets.foundation.errors import VerdictParseError
+from tournament_assets.foundation.fingerprints import fingerprint
 from tournament_assets.tournament.judges import Judge
 
 

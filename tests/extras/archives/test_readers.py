@@ -10,7 +10,7 @@ from tests.extras.archives.builders import SmallArchive, documented, failed_docu
 from tournament_assets.cli import main
 from tournament_assets.extras.archives.readers import ENTRY_POINTS, find_reader
 from tournament_assets.extras.archives.rejudging import find_failed_judgings
-from tournament_assets.tournament.errors import InputError
+from tournament_assets.foundation.errors import InputError
 
 
 def install(folder: Path, module: str, entry_points: dict[str, str]) -> None:

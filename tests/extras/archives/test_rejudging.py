@@ -32,10 +32,10 @@ from tournament_assets.extras.archives.rejudging import (
     rejudge_runs,
     write_scores,
 )
+from tournament_assets.foundation.errors import BudgetError, InputError, JudgeError
 from tournament_assets.judging.batch_service import ReplyRow, SubmittedRequest
 from tournament_assets.ledger import Ledger
 from tournament_assets.providers.anthropic.message_batches import AnthropicBatches
-from tournament_assets.tournament.errors import BudgetError, InputError, JudgeError
 from tournament_assets.tournament.judges import Waiting
 
 KEY = "sk-test-9c1d44"

@@ -3,7 +3,7 @@
 from typing import Any
 
 from tournament_assets.extras.banks.multiple_choice import MultipleChoiceQuestion, QuestionFormat
-from tournament_assets.tournament.json_lines import JsonObject
+from tournament_assets.foundation.json_lines import JsonObject
 
 
 def mcq(

@@ -66,7 +66,7 @@ def test_a_file_that_could_be_of_two_formats_names_them(tmp_path: Path) -> None:
 def test_a_line_of_a_hundred_megabytes_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tournament_assets.tournament.json_lines.LONGEST_LINE", 2**20)
+    monkeypatch.setattr("tournament_assets.foundation.json_lines.LONGEST_LINE", 2**20)
     long = ROWS["orq-arena"] | {"response_a": "x" * 2**20}
     path = tmp_path / "b.jsonl"
     for rows, number in (([ROWS["orq-arena"], long], 2), ([long], 1)):

@@ -12,9 +12,9 @@ from tournament_assets.extras.banks.multiple_choice import (
     parse_medqa,
     read_questions,
 )
+from tournament_assets.foundation.errors import InputError
+from tournament_assets.foundation.json_lines import JsonObject
 from tournament_assets.storage.row_files import read_rows, sample_file
-from tournament_assets.tournament.errors import InputError
-from tournament_assets.tournament.json_lines import JsonObject
 
 from .builders import at_lines, medqa_row
 

@@ -5,9 +5,9 @@ import pytest
 from tests.trust.test_panel import ENOUGH
 from tournament_assets.extras.people.human_agreement import HumanAgreement, measure_human_agreement
 from tournament_assets.extras.people.measures import HUMAN_AGREEMENT
+from tournament_assets.foundation.errors import InputError
+from tournament_assets.foundation.estimates import Estimate, Resampling
 from tournament_assets.tournament.battles import Battle
-from tournament_assets.tournament.errors import InputError
-from tournament_assets.tournament.estimates import Estimate, Resampling
 from tournament_assets.trust.lights import TrustState
 
 WINNERS = {"a": "model_a", "b": "model_b", "t": "tie", "x": "tie (bothbad)"}

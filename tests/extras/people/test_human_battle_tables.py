@@ -13,10 +13,10 @@ from tournament_assets.extras.people.human_battle_tables import (
     people_sentences,
     say,
 )
+from tournament_assets.foundation.estimates import Resampling
 from tournament_assets.reports.report_tables import ReportSection
 from tournament_assets.tournament.asset_rows import MeasureRow
 from tournament_assets.tournament.battles import Battle, BattleSource, BattleWinner
-from tournament_assets.tournament.estimates import Resampling
 
 WINNERS: dict[str, BattleWinner] = {"a": "model_a", "b": "model_b", "t": "tie"}
 

@@ -12,10 +12,10 @@ import pytest
 from tests.projects import SmallProject, bank_rows, make_project, write_json_lines
 from tournament_assets.definitions import build_plan, load_project
 from tournament_assets.extras.people.assets import ROWS, human_battles, people_checks
+from tournament_assets.foundation.errors import InputError
 from tournament_assets.graph.automation.jobs import build_stages
 from tournament_assets.project.config_files import load_config
 from tournament_assets.ratings.rating_methods import METHODS
-from tournament_assets.tournament.errors import InputError
 
 NEW_ASSETS = {
     "human_battles",

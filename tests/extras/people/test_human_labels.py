@@ -25,9 +25,9 @@ from tournament_assets.extras.people.label_records import (
     SampledPair,
     sample_id_of,
 )
+from tournament_assets.foundation.fingerprints import fingerprint, fingerprint_text
 from tournament_assets.graph.assets.observed_inputs import read_inputs
 from tournament_assets.project.config_files import load_config
-from tournament_assets.tournament.fingerprints import fingerprint, fingerprint_text
 
 AFTER_A_LABEL = ["people_ratings", "people_measures"]
 

@@ -19,9 +19,9 @@ from tournament_assets.extras.people.judge_calibration import (
     Vote,
     calibrate_judge,
 )
+from tournament_assets.foundation.estimates import Resampling
 from tournament_assets.ratings.intervals import two_sided_quantile
 from tournament_assets.tournament.asset_rows import MeasureRow
-from tournament_assets.tournament.estimates import Resampling
 from tournament_assets.tournament.verdicts import Outcome
 
 OUTCOMES = {

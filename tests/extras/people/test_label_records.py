@@ -13,7 +13,7 @@ from tournament_assets.extras.people.label_records import (
     SampledPair,
     sample_id_of,
 )
-from tournament_assets.tournament.fingerprints import fingerprint_text
+from tournament_assets.foundation.fingerprints import fingerprint_text
 
 SCOPE = ("tiny", "pilot", "factuality")
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)

@@ -13,7 +13,7 @@ from tests.extras.people.builders import desk, row
 from tournament_assets.extras.people.label_records import LabelRecords, LabelVote
 from tournament_assets.extras.people.labelling.page import LabelDesk, write_label_page
 from tournament_assets.extras.people.votes import import_votes
-from tournament_assets.tournament.fingerprints import fingerprint_text
+from tournament_assets.foundation.fingerprints import fingerprint_text
 
 ENTRANTS = ("ada", "bob", "cy")
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)

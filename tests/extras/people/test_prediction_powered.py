@@ -19,12 +19,12 @@ from tournament_assets.extras.people.prediction_powered import (
     rate_prediction_powered,
     separate_powered,
 )
+from tournament_assets.foundation.errors import InputError, RatingError
+from tournament_assets.foundation.estimates import Resampling
 from tournament_assets.ratings.bradley_terry import ELO_PER_NAT
 from tournament_assets.ratings.matches import code_judgments
 from tournament_assets.ratings.sandwich import SamplingUnit, sandwich_bradley_terry
 from tournament_assets.tournament.battles import RatingSettings
-from tournament_assets.tournament.errors import InputError, RatingError
-from tournament_assets.tournament.estimates import Resampling
 from tournament_assets.tournament.verdicts import Judgment, Outcome
 
 NAMES = ("ada", "bob", "cyd", "dee")

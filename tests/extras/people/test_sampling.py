@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from tests.extras.people.builders import SCOPE, pairs
 from tournament_assets.extras.people.label_records import LabelSample
 from tournament_assets.extras.people.labelling.sampling import draw_label_sample
+from tournament_assets.foundation.errors import InputError
 from tournament_assets.storage.tables import PairKey, pair_key
-from tournament_assets.tournament.errors import InputError
 
 ENTRANTS = ("ada", "bob", "cy")
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)

@@ -16,8 +16,8 @@ from tournament_assets.extras.people.labelling.server import (
     create_label_app,
     serve_labelling,
 )
+from tournament_assets.foundation.errors import InputError
 from tournament_assets.loopback.running import ThreadedServer
-from tournament_assets.tournament.errors import InputError
 
 ENTRANTS = ("ada", "bob", "cy")
 

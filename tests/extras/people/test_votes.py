@@ -28,8 +28,8 @@ from tournament_assets.extras.people.votes import (
     read_votes,
     said_as_shown,
 )
+from tournament_assets.foundation.errors import InputError
 from tournament_assets.judging.requests.pairs import PairToJudge
-from tournament_assets.tournament.errors import InputError
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 PAIRS = pairs()

@@ -10,10 +10,10 @@ from tests.projects import ENTRANTS
 from tournament_assets.cli import main
 from tournament_assets.extras.planning.planner import plan_prompts
 from tournament_assets.extras.planning.tables import DimensionPlan
+from tournament_assets.foundation.errors import InputError
 from tournament_assets.launching import estimate_tournament
 from tournament_assets.run_comparison.differences import SettledPair
 from tournament_assets.run_comparison.run_reading import FinishedRun
-from tournament_assets.tournament.errors import InputError
 from tournament_assets.tournament.verdicts import Outcome
 
 

@@ -15,9 +15,9 @@ from tournament_assets.extras.planning.power import (
     learn_noise,
     win_share,
 )
+from tournament_assets.foundation.errors import InputError
 from tournament_assets.ratings.bradley_terry import log_strengths
 from tournament_assets.ratings.sequential import StoppingRule, decide
-from tournament_assets.tournament.errors import InputError
 
 NOISE = JudgingNoise(4, tied=0.15, split=0.1, prompt_sd=1.0)
 SAMPLED = replace(NOISE, spread=0.3, together=0.07)

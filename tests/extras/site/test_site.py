@@ -13,11 +13,11 @@ from tests.reports.builders import leader_row
 from tests.test_python_api import test_what_is_not_used_is_not_imported as check_imports
 from tournament_assets.cli import main
 from tournament_assets.extras.site.site import MOST_RUNS, read_runs, site_pages, write_site
+from tournament_assets.foundation.errors import InputError
+from tournament_assets.foundation.estimates import Rating
 from tournament_assets.reports.csv_tables import write_csv_table
 from tournament_assets.reports.sections import Doubt
 from tournament_assets.tournament.asset_rows import LeaderboardRow
-from tournament_assets.tournament.errors import InputError
-from tournament_assets.tournament.estimates import Rating
 
 EVIL = "<script>alert(1)</script>"
 

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from tests.loopback.faults.catalogue import CATALOGUE
+from tournament_assets.foundation.errors import JudgeError, JudgeFailure, JudgeWaitingError
 from tournament_assets.judging.settlement import harvest
 from tournament_assets.providers.anthropic import message_batches
 from tournament_assets.providers.openai import services
-from tournament_assets.tournament.errors import JudgeError, JudgeFailure, JudgeWaitingError
 from tournament_assets.tournament.verdicts import Verdict
 
 from .runs import FIRST, KEYS, Run, Runner, true_verdict

@@ -16,6 +16,7 @@ from tests.judging.builders import PAIR, SETTINGS, Progress, quick, requests_for
 from tests.judging.faults.conftest import connect
 from tests.loopback.faults.servers import FaultyServer
 from tests.postgresql import PostgresServer
+from tournament_assets.foundation.errors import BudgetError, JudgeWaitingError
 from tournament_assets.judging.batch_service import Channel, TokenUsage
 from tournament_assets.judging.costs.prices import (
     BudgetTerms,
@@ -33,7 +34,6 @@ from tournament_assets.judging.settlement.sessions import (
 from tournament_assets.judging.settlement.settlement import ask_directly, settle_requests
 from tournament_assets.ledger import Ledger
 from tournament_assets.providers.anthropic.message_batches import AnthropicBatches
-from tournament_assets.tournament.errors import BudgetError, JudgeWaitingError
 from tournament_assets.tournament.judges import ConfiguredPrice, Rubric
 
 OPUS = "claude-opus-5-5"

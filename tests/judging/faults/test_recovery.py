@@ -13,6 +13,7 @@ import pytest
 
 from tests.judging.builders import SCOPE, Progress, keys_of, requests_for
 from tests.loopback.builders import judge_params
+from tournament_assets.foundation.errors import JudgeError, JudgeFailure
 from tournament_assets.judging.batch_service import (
     BatchStatus,
     ReplyRow,
@@ -30,7 +31,6 @@ from tournament_assets.judging.settlement.recovery import (
 )
 from tournament_assets.judging.settlement.sessions import Clock
 from tournament_assets.ledger import Ledger
-from tournament_assets.tournament.errors import JudgeError, JudgeFailure
 from tournament_assets.tournament.judges import Waiting
 
 from .runs import KEYS, Run, Runner

@@ -13,10 +13,10 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from tests.judging.builders import SCOPE, SETTINGS, Progress, quick, requests_for
 from tests.judging.faults.conftest import connect
 from tests.loopback.faults.servers import FaultyServer
+from tournament_assets.foundation.errors import JudgeError
 from tournament_assets.judging.settlement.sessions import JudgingSession, Tally
 from tournament_assets.judging.settlement.settlement import settle_requests
 from tournament_assets.ledger import Ledger
-from tournament_assets.tournament.errors import JudgeError
 
 REQUESTS = requests_for(20, settings=replace(SETTINGS, reply_format="json_schema"))
 

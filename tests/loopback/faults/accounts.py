@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from tests.loopback.faults.fates import Fates
+from tournament_assets.foundation.fingerprints import fingerprint
 from tournament_assets.loopback.batches import BatchStore, StoredBatch
-from tournament_assets.tournament.fingerprints import fingerprint
 
 FILE_NAME = "messages.jsonl"
 

@@ -5,7 +5,7 @@ from tests.loopback.builders import Caller, batch_body, judge_params, wait_for
 from tests.loopback.faults.accounts import MessageLog, read_accounts, read_messages
 from tests.loopback.faults.faulty_judges import BATCHES, judge, results
 from tests.loopback.faults.killable import KillableServer
-from tournament_assets.tournament.fingerprints import fingerprint
+from tournament_assets.foundation.fingerprints import fingerprint
 
 MESSAGES = "/v1/messages"
 

@@ -12,6 +12,7 @@ from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, R
 from tests.loopback.builders import judge_params, wait_until_ended
 from tests.loopback.impostor import Impostor, succeeded
 from tests.providers.scripted_service import KEY, Script, batch, page, run_script
+from tournament_assets.foundation.errors import JudgeError, JudgeFailure
 from tournament_assets.judging.batch_service import (
     BatchStatus,
     ReplyRow,
@@ -22,7 +23,6 @@ from tournament_assets.judging.batch_service import (
 from tournament_assets.loopback.running import LoopbackServer
 from tournament_assets.providers.anthropic import message_batches as adapter
 from tournament_assets.providers.anthropic.message_batches import AnthropicBatches
-from tournament_assets.tournament.errors import JudgeError, JudgeFailure
 
 SYSTEM = "Judge well. " * 200 + "\n# dimension: factuality\n"
 Opener = Callable[..., AnthropicBatches]

@@ -12,6 +12,7 @@ from tests.chat_server import DROP, MODEL, ChatServer, completion, refusal
 from tests.judging.builders import SETTINGS, requests_for
 from tests.loopback.builders import judge_params
 from tests.providers.scripted_service import Script, run_script
+from tournament_assets.foundation.errors import JudgeError, JudgeFailure
 from tournament_assets.judging.batch_service import (
     MessageParams,
     ReplyRow,
@@ -24,7 +25,6 @@ from tournament_assets.loopback.running import LoopbackServer
 from tournament_assets.providers.openai import services as adapter
 from tournament_assets.providers.openai.services import OpenAiBatches, OpenAiChat, open_chat
 from tournament_assets.providers.openai.wire_format import NEW_CAP
-from tournament_assets.tournament.errors import JudgeError, JudgeFailure
 from tournament_assets.tournament.judge_services import ServiceConnection
 
 KEY = "sk-judge-0123456789"

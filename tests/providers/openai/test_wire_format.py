@@ -9,6 +9,7 @@ import pytest
 from tests.chat_server import completion
 from tests.judging.bench import Bench
 from tests.judging.builders import requests_for
+from tournament_assets.foundation.errors import JudgeError, JudgeFailure
 from tournament_assets.judging.batch_service import BatchStatus, TokenUsage
 from tournament_assets.judging.settlement.harvest import harvest_batch
 from tournament_assets.judging.settlement.records import SubmittedBatch
@@ -20,7 +21,6 @@ from tournament_assets.providers.openai.wire_format import (
     read_batch_line,
     without_thoughts,
 )
-from tournament_assets.tournament.errors import JudgeError, JudgeFailure
 
 
 def status(*, keeps_names: bool = True, **changes: Any) -> BatchStatus:

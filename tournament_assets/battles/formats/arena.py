@@ -23,9 +23,9 @@ from tournament_assets.battles.columnar import (
 )
 from tournament_assets.battles.columns import BATTLE_SCHEMA, name_codes
 from tournament_assets.battles.files import BattleFile, FormatOptions, count_losses
+from tournament_assets.foundation.errors import InputError
 from tournament_assets.storage.row_files import FileSample, parquet_schema, sample_file
 from tournament_assets.tournament.battles import BattleSource, RatingSettings
-from tournament_assets.tournament.errors import InputError
 
 UNREAD = "no verdict: a tie without a preference, a reply that could not be read"
 

@@ -21,8 +21,8 @@ from tournament_assets.extras.archives.tasks import (
     find_tier_failures,
     sort_findings,
 )
+from tournament_assets.foundation.formatting import format_plural, join_names
 from tournament_assets.reports.report_tables import ReportSection
-from tournament_assets.tournament.formatting import format_plural, join_names
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,12 +33,12 @@ from tournament_assets.extras.archives.report import (
     compare_archive,
     write_archive_tables,
 )
+from tournament_assets.foundation.errors import InputError, JudgeError
 from tournament_assets.judging.batch_service import AsksDirectly
 from tournament_assets.ledger import Ledger
 from tournament_assets.project.project_files import default_ledger_url
 from tournament_assets.providers.openers import JudgeConnection, judge_problems
 from tournament_assets.reports.report_tables import Document, print_document, print_text
-from tournament_assets.tournament.errors import InputError, JudgeError
 from tournament_assets.tournament.judges import Judge
 
 _archive_argument = click.argument("archive", type=click.Path(path_type=Path))

@@ -15,12 +15,12 @@ from pydantic import AfterValidator, BeforeValidator, Field, field_validator, mo
 
 from tournament_assets.extras.archives.harness import Reader
 from tournament_assets.extras.archives.readers import find_reader
+from tournament_assets.foundation.estimates import Resampling
+from tournament_assets.foundation.yaml_files import read_yaml
 from tournament_assets.project.config_files import find_project
-from tournament_assets.tournament.estimates import Resampling
 from tournament_assets.tournament.judge_services import ServiceName, expected_model
 from tournament_assets.tournament.judges import ConfiguredPrice
 from tournament_assets.tournament.places import FROM_LIST, Frozen
-from tournament_assets.tournament.yaml_files import read_yaml
 
 
 class ArchivedModel(Frozen):

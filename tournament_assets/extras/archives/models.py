@@ -17,10 +17,10 @@ from tournament_assets.audits.missingness import MissingCount, measure_evenness
 from tournament_assets.extras.archives.config import ArchiveChecks, ArchivedModel
 from tournament_assets.extras.archives.harness import JudgeState
 from tournament_assets.extras.archives.runs import ArchiveContents, ArchivedRun, LogFailure
+from tournament_assets.foundation.estimates import Estimate
+from tournament_assets.foundation.formatting import format_share
 from tournament_assets.ratings.intervals import BootstrapRatings
 from tournament_assets.ratings.significance import separate_entrants
-from tournament_assets.tournament.estimates import Estimate
-from tournament_assets.tournament.formatting import format_share
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

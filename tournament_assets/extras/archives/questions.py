@@ -23,6 +23,10 @@ from tournament_assets.extras.archives.documents import (
 )
 from tournament_assets.extras.archives.harness import NewScore, RewritingReader
 from tournament_assets.extras.archives.runs import ArchivedRun
+from tournament_assets.foundation.errors import InputError, VerdictParseError
+from tournament_assets.foundation.fingerprints import fingerprint
+from tournament_assets.foundation.formatting import format_usd
+from tournament_assets.foundation.yaml_files import parse_yaml
 from tournament_assets.judging.batch_service import AsksDirectly, MessageParams
 from tournament_assets.judging.costs.estimates import measure_workload
 from tournament_assets.judging.costs.prices import BudgetTerms, load_newest_prices
@@ -36,14 +40,10 @@ from tournament_assets.judging.settlement.sessions import (
 )
 from tournament_assets.judging.settlement.settlement import ask_directly
 from tournament_assets.ledger import Ledger
-from tournament_assets.project.samples import value_at
+from tournament_assets.recorded.samples import value_at
 from tournament_assets.reports.progress_bars import JudgingBar
-from tournament_assets.tournament.errors import InputError, VerdictParseError
-from tournament_assets.tournament.fingerprints import fingerprint
-from tournament_assets.tournament.formatting import format_usd
 from tournament_assets.tournament.judge_services import SERVICES
 from tournament_assets.tournament.judges import Judge, Waiting
-from tournament_assets.tournament.yaml_files import parse_yaml
 from tournament_assets.verdicts.judge_requests import build_approval
 
 _REMEDY = "correct rejudging.max_tokens or rejudging.judge_model, and run again"

@@ -15,8 +15,8 @@ from tournament_assets.extras.archives.runs import (
     BrokenFile,
     LogFailure,
 )
-from tournament_assets.project.samples import value_at
-from tournament_assets.tournament.errors import InputError
+from tournament_assets.foundation.errors import InputError
+from tournament_assets.recorded.samples import value_at
 
 _ROUNDING = 5e-4
 """Largest rounding difference of a recorded score from the rule's, as a share of the ceiling."""

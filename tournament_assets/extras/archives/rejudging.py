@@ -26,12 +26,12 @@ from tournament_assets.extras.archives.questions import (
 from tournament_assets.extras.archives.reading import UNUSABLE, is_close, read_run, reason_of
 from tournament_assets.extras.archives.runs import ArchiveContents, ArchivedRun
 from tournament_assets.extras.archives.tables import Table, fact, format_score
+from tournament_assets.foundation.errors import TournamentError
 from tournament_assets.judging.batch_service import AsksDirectly
 from tournament_assets.judging.requests.requests import ModelRequest
 from tournament_assets.ledger import Ledger
 from tournament_assets.reports.report_tables import Document, ReportSection
 from tournament_assets.storage.atomic_files import write_bytes_atomically
-from tournament_assets.tournament.errors import TournamentError
 from tournament_assets.tournament.judges import Waiting
 
 _WAITING = Waiting(poll_initial_seconds=2.0, poll_max_seconds=60.0, deadline_seconds=600.0)

@@ -30,20 +30,20 @@ from tournament_assets.extras.archives.models import (
 )
 from tournament_assets.extras.archives.runs import ArchiveContents
 from tournament_assets.extras.archives.tables import Table, place_by
+from tournament_assets.foundation.errors import InputError
+from tournament_assets.foundation.estimates import Resampling
+from tournament_assets.foundation.formatting import (
+    ABSENT,
+    format_confidence,
+    format_share,
+    join_names,
+)
 from tournament_assets.reports.rendering import render_sentences
 from tournament_assets.reports.report_tables import (
     Document,
     ReportSection,
 )
 from tournament_assets.storage.atomic_files import write_bytes_atomically
-from tournament_assets.tournament.errors import InputError
-from tournament_assets.tournament.estimates import Resampling
-from tournament_assets.tournament.formatting import (
-    ABSENT,
-    format_confidence,
-    format_share,
-    join_names,
-)
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,8 +19,8 @@ from tournament_assets.extras.archives.models import (
 )
 from tournament_assets.extras.archives.runs import ArchiveContents, ArchivedRun, BrokenFile
 from tournament_assets.extras.archives.tasks import TaskAudit
+from tournament_assets.foundation.formatting import ABSENT, format_share, join_names
 from tournament_assets.reports.report_tables import ReportTable, table_csv
-from tournament_assets.tournament.formatting import ABSENT, format_share, join_names
 
 LISTED = 50
 """The most rows of a list that a report shows; `--json` and the CSV files hold all."""

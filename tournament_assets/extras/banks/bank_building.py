@@ -22,15 +22,15 @@ from tournament_assets.extras.banks.multiple_choice import (
     read_questions,
 )
 from tournament_assets.extras.banks.recasting import OpenQuestion, WhyLeftOut, recast
-from tournament_assets.project.samples import OWN, Sample, detect_format, read_samples, value_at
-from tournament_assets.storage.atomic_files import write_bytes_atomically
-from tournament_assets.tournament.errors import InputError, Problems
-from tournament_assets.tournament.json_lines import (
+from tournament_assets.foundation.errors import InputError, Problems
+from tournament_assets.foundation.json_lines import (
     Json,
     JsonObject,
     read_json_lines,
     write_json_lines,
 )
+from tournament_assets.recorded.samples import OWN, Sample, detect_format, read_samples, value_at
+from tournament_assets.storage.atomic_files import write_bytes_atomically
 from tournament_assets.tournament.prompts import BANK_FIELDS, parse_prompt_bank
 
 

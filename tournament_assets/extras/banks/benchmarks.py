@@ -30,8 +30,8 @@ from tournament_assets.battles.files import (
     RowFormat,
     need,
 )
+from tournament_assets.foundation.errors import InputError
 from tournament_assets.tournament.battles import BattleWinner
-from tournament_assets.tournament.errors import InputError
 
 NO_VERDICT = "no verdict: a game ended in an error"
 

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from tournament_assets.foundation.errors import InputError, Problems
+from tournament_assets.foundation.json_lines import JsonObject
 from tournament_assets.storage.row_files import read_rows, sample_file
-from tournament_assets.tournament.errors import InputError, Problems
-from tournament_assets.tournament.json_lines import JsonObject
 
 QuestionFormat = Literal["medmcqa", "medqa"]
 

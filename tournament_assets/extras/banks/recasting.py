@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from tournament_assets.extras.banks.multiple_choice import MultipleChoiceQuestion, _fold
-from tournament_assets.tournament.fingerprints import fingerprint
+from tournament_assets.foundation.fingerprints import fingerprint
 
 _ID_LENGTH = 8
 _SHORTEST_STEM = 4

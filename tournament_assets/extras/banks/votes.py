@@ -28,8 +28,8 @@ from tournament_assets.battles.files import (
 )
 from tournament_assets.battles.formats.arena import ArenaFormat
 from tournament_assets.battles.formats.plain import NO_WINNER
+from tournament_assets.foundation.errors import InputError, Problems
 from tournament_assets.tournament.battles import BattleWinner
-from tournament_assets.tournament.errors import InputError, Problems
 
 _SIDES: Mapping[str, BattleWinner] = {"left": "model_a", "right": "model_b", "tie": "tie"}
 

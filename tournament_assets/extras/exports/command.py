@@ -5,10 +5,10 @@ from pathlib import Path
 import click
 
 from tournament_assets.extras.exports.forms import FORMS
+from tournament_assets.foundation.errors import InputError
+from tournament_assets.foundation.formatting import format_plural
 from tournament_assets.python_api import open_run
 from tournament_assets.storage.atomic_files import write_bytes_atomically
-from tournament_assets.tournament.errors import InputError
-from tournament_assets.tournament.formatting import format_plural
 
 _LINES = "\n".join(f"{name:<8} {form.__doc__}" for name, form in FORMS.items())
 

@@ -25,10 +25,10 @@ from tournament_assets.battles.rating import BattleRatings, anchor_ratings, rate
 from tournament_assets.battles.registry import read_battles
 from tournament_assets.extras.people.config_keys import HumanBattlesConfig, people_keys
 from tournament_assets.extras.people.methods import ARENA
+from tournament_assets.foundation.errors import InputError, Problems
 from tournament_assets.project.plan import TournamentPlan
 from tournament_assets.tournament.asset_rows import RatingRow
 from tournament_assets.tournament.battles import RatingSettings
-from tournament_assets.tournament.errors import InputError, Problems
 
 NOT_HUMAN = "decided by a model"
 

@@ -41,6 +41,9 @@ from tournament_assets.extras.people.prediction_powered import (
     powered_rows,
     rate_on_every_basis,
 )
+from tournament_assets.foundation.errors import InputError, LedgerError
+from tournament_assets.foundation.fingerprints import fingerprint, fingerprint_bytes
+from tournament_assets.foundation.json_lines import JsonObject
 from tournament_assets.graph.assets.observed_inputs import InputVersion, ledger_files
 from tournament_assets.graph.assets.trust import check_light
 from tournament_assets.graph.outputs import (
@@ -53,7 +56,7 @@ from tournament_assets.graph.outputs import (
 from tournament_assets.graph.rows import MODE, MODE_BY_DIMENSION, AssetRow, Step
 from tournament_assets.graph.settings import trusting_settings
 from tournament_assets.project.plan import TournamentPlan
-from tournament_assets.runs.provenance import name_models
+from tournament_assets.provenance.origins import name_models
 from tournament_assets.storage.tables import (
     AnyTable,
     PairKey,
@@ -74,9 +77,6 @@ from tournament_assets.tournament.asset_rows import (
 )
 from tournament_assets.tournament.battles import battles_from_judgments, settings_of_run
 from tournament_assets.tournament.config import Mode, TournamentConfig
-from tournament_assets.tournament.errors import InputError, LedgerError
-from tournament_assets.tournament.fingerprints import fingerprint, fingerprint_bytes
-from tournament_assets.tournament.json_lines import JsonObject
 from tournament_assets.tournament.prompts import answer_key
 from tournament_assets.tournament.verdicts import Outcome
 from tournament_assets.verdicts.judge_requests import LedgerAccess, open_ledger

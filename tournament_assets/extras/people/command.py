@@ -29,13 +29,13 @@ from tournament_assets.extras.people.votes import (
     import_votes,
     votes_by_rater,
 )
+from tournament_assets.foundation.errors import Problems
 from tournament_assets.graph.assets.verdicts import judge_verdicts
 from tournament_assets.judging.requests.pairs import PairToJudge
 from tournament_assets.project.plan import TournamentPlan
-from tournament_assets.project.web_access import require_access
+from tournament_assets.serving.web_access import require_access
 from tournament_assets.storage.tables import AnyTable, PairKey, pair_key, rows_of
 from tournament_assets.tournament.asset_rows import VerdictRow
-from tournament_assets.tournament.errors import Problems
 
 _PORT = 8791
 _SAMPLE = 120

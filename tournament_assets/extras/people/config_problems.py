@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tournament_assets.battles.registry import FORMATS
-from tournament_assets.tournament.yaml_files import KeyPath
+from tournament_assets.foundation.yaml_files import KeyPath
 
 
 def arena_problems(values: Mapping[str, Any]) -> list[tuple[KeyPath, str]]:

@@ -13,9 +13,9 @@ from tournament_assets.audits.agreement import (
     measure_agreement,
     same_vote,
 )
+from tournament_assets.foundation.errors import InputError
+from tournament_assets.foundation.estimates import Resampling
 from tournament_assets.tournament.battles import Battle
-from tournament_assets.tournament.errors import InputError
-from tournament_assets.tournament.estimates import Resampling
 
 _WINNERS = {"a", "b"}
 """The model whose name sorts first, and the other."""

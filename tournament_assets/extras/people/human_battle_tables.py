@@ -12,6 +12,14 @@ from tournament_assets.extras.people.judge_calibration import JUDGE
 from tournament_assets.extras.people.measures import HUMAN_AGREEMENT
 from tournament_assets.extras.people.methods import JUDGE_WEIGHT, POWERED
 from tournament_assets.extras.people.raters import MIN_RATERS
+from tournament_assets.foundation.estimates import Estimate
+from tournament_assets.foundation.formatting import (
+    format_confidence,
+    format_interval,
+    format_plural,
+    format_rating,
+    join_names,
+)
 from tournament_assets.reports.claims import Statements
 from tournament_assets.reports.figures.ladder import (
     axis_span,
@@ -36,14 +44,6 @@ from tournament_assets.tournament.asset_rows import (
     RatingRow,
 )
 from tournament_assets.tournament.config import Mode, TournamentConfig
-from tournament_assets.tournament.estimates import Estimate
-from tournament_assets.tournament.formatting import (
-    format_confidence,
-    format_interval,
-    format_plural,
-    format_rating,
-    join_names,
-)
 from tournament_assets.trust.evidence import agreed
 
 Row = TypeVar("Row", RatingRow, MeasureRow)

@@ -32,9 +32,9 @@ from tournament_assets.audits.agreement import (
 )
 from tournament_assets.extras.people.config_keys import Opinion
 from tournament_assets.extras.people.raters import RaterSpread, too_few_raters
+from tournament_assets.foundation.estimates import Estimate, Resampling
 from tournament_assets.ratings.intervals import two_sided_quantile
 from tournament_assets.tournament.asset_rows import MeasureRow
-from tournament_assets.tournament.estimates import Estimate, Resampling
 from tournament_assets.tournament.verdicts import Outcome
 
 Vote = Literal["a", "b", "tie", "both_bad"]

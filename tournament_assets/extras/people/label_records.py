@@ -15,10 +15,10 @@ from sqlalchemy.dialects import postgresql, sqlite
 
 from tournament_assets.extras.people import ledger_tables as schema
 from tournament_assets.extras.people.judge_calibration import Labelling
+from tournament_assets.foundation.errors import InputError
+from tournament_assets.foundation.fingerprints import fingerprint, fingerprint_text
 from tournament_assets.judging.requests.pairs import PairToJudge
 from tournament_assets.ledger.database import LedgerDatabase, storable, time_text
-from tournament_assets.tournament.errors import InputError
-from tournament_assets.tournament.fingerprints import fingerprint, fingerprint_text
 
 GivenVote = Literal["a", "b", "tie", "both_bad", "undo"]
 """What a rater did on a pair: voted, or undid the last vote."""

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from tournament_assets.foundation.errors import InputError, Problems
 from tournament_assets.ratings.bradley_terry import find_standing
 from tournament_assets.ratings.sandwich import laplacian
 from tournament_assets.tournament.battles import Battle
-from tournament_assets.tournament.errors import InputError, Problems
 from tournament_assets.tournament.prompts import AnswerKey, answer_key
 from tournament_assets.tournament.verdicts import Judgment
 

@@ -26,6 +26,8 @@ from tournament_assets.extras.people.labelled_pairs import (
 )
 from tournament_assets.extras.people.methods import JUDGE_WEIGHT, POWERED
 from tournament_assets.extras.people.raters import MIN_RATERS, RaterSpread, too_few_raters
+from tournament_assets.foundation.errors import RatingError
+from tournament_assets.foundation.estimates import Rating, Resampling
 from tournament_assets.ratings.bradley_terry import ELO_PER_NAT
 from tournament_assets.ratings.intervals import BootstrapRatings, two_sided_quantile
 from tournament_assets.ratings.matches import require_confidence
@@ -34,8 +36,6 @@ from tournament_assets.ratings.sandwich import contrast_inverse
 from tournament_assets.ratings.significance import SeparatedEntrants, separate_entrants
 from tournament_assets.tournament.asset_rows import RatingRow
 from tournament_assets.tournament.battles import RatingSettings
-from tournament_assets.tournament.errors import RatingError
-from tournament_assets.tournament.estimates import Rating, Resampling
 
 MIN_PROMPTS = 15
 """An entrant with fewer labelled prompts gets no interval: they say too little of the spread."""

@@ -25,11 +25,11 @@ from tournament_assets.extras.people.label_records import (
     sample_id_of,
     time_of,
 )
+from tournament_assets.foundation.errors import InputError, Problems
+from tournament_assets.foundation.fingerprints import fingerprint
+from tournament_assets.foundation.json_lines import JsonObject, parse_object, parse_rows
 from tournament_assets.judging.requests.pairs import PairToJudge, split_identical
 from tournament_assets.storage.row_files import csv_rows
-from tournament_assets.tournament.errors import InputError, Problems
-from tournament_assets.tournament.fingerprints import fingerprint
-from tournament_assets.tournament.json_lines import JsonObject, parse_object, parse_rows
 
 VOTES_FORMAT = "tournament-votes"
 MAX_FILE_BYTES = 8 * 2**20

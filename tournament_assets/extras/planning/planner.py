@@ -15,6 +15,7 @@ from tournament_assets.extras.planning.power import (
     learn_noise,
 )
 from tournament_assets.extras.planning.tables import DimensionPlan, PlannedChoice
+from tournament_assets.foundation.errors import InputError
 from tournament_assets.judging.costs.estimates import (
     JudgingEstimate,
 )
@@ -23,7 +24,6 @@ from tournament_assets.project.plan import TournamentPlan
 from tournament_assets.ratings.matches import code_samples
 from tournament_assets.ratings.sequential import StoppingRule
 from tournament_assets.run_comparison.run_reading import FinishedRun
-from tournament_assets.tournament.errors import InputError
 from tournament_assets.tournament.judges import AdaptiveConfig
 from tournament_assets.tournament.verdicts import Outcome
 

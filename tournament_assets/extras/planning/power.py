@@ -32,12 +32,12 @@ from numpy.typing import NDArray
 from scipy.special import ndtr, stdtrit
 from scipy.stats import studentized_range
 
+from tournament_assets.foundation.errors import InputError
+from tournament_assets.foundation.estimates import CELLS_AT_ONCE
 from tournament_assets.ratings.bradley_terry import log_strengths
 from tournament_assets.ratings.intervals import can_tell
 from tournament_assets.ratings.matches import Matches, require_confidence
 from tournament_assets.ratings.sequential import StoppingRule, aimed_capital, decide
-from tournament_assets.tournament.errors import InputError
-from tournament_assets.tournament.estimates import CELLS_AT_ONCE
 
 ELO_PER_NAT = 400.0 / math.log(10.0)
 _LARGEST_SIMULATION = 1000

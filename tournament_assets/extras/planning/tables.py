@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from tournament_assets.extras.planning.power import JudgingNoise
+from tournament_assets.foundation.errors import InputError
+from tournament_assets.foundation.formatting import Display, format_count, format_share, format_usd
 from tournament_assets.reports.figures.canvas import LIGHT, new_figure, to_png, to_svg
 from tournament_assets.reports.rendering import render_part
 from tournament_assets.reports.report_tables import (
@@ -16,8 +18,6 @@ from tournament_assets.reports.report_tables import (
     ReportTable,
     select_columns,
 )
-from tournament_assets.tournament.errors import InputError
-from tournament_assets.tournament.formatting import Display, format_count, format_share, format_usd
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

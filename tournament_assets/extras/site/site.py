@@ -18,20 +18,20 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from tournament_assets.reports.figures.canvas import short_label
-from tournament_assets.reports.figures.figures import spread
-from tournament_assets.reports.rendering import render_template
-from tournament_assets.run_comparison.run_reading import read_standings
-from tournament_assets.storage.run_directory import read_manifest
-from tournament_assets.tournament.errors import InputError
-from tournament_assets.tournament.estimates import Estimate, Rating
-from tournament_assets.tournament.formatting import (
+from tournament_assets.foundation.errors import InputError
+from tournament_assets.foundation.estimates import Estimate, Rating
+from tournament_assets.foundation.formatting import (
     ABSENT,
     format_interval,
     format_plural,
     format_rating,
     join_names,
 )
+from tournament_assets.reports.figures.canvas import short_label
+from tournament_assets.reports.figures.figures import spread
+from tournament_assets.reports.rendering import render_template
+from tournament_assets.run_comparison.run_reading import read_standings
+from tournament_assets.storage.run_directory import read_manifest
 
 GENERATOR = "tournament site"
 """The mark on the first page that shows it is a site of ours, which may be replaced."""

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import click
 
+from tournament_assets.foundation.errors import InputError
 from tournament_assets.run_comparison.run_reading import read_finished_runs
-from tournament_assets.tournament.errors import InputError
 
 
 @click.command("track")

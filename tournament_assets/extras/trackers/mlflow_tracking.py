@@ -11,9 +11,9 @@ from mlflow import MlflowClient
 from mlflow.entities import Metric, Param, RunTag
 from mlflow.exceptions import MlflowException
 
+from tournament_assets.foundation.errors import InputError, WorkError
+from tournament_assets.foundation.fingerprints import fingerprint
 from tournament_assets.run_comparison.run_reading import FinishedRun
-from tournament_assets.tournament.errors import InputError, WorkError
-from tournament_assets.tournament.fingerprints import fingerprint
 from tournament_assets.tournament.places import url_problem
 from tournament_assets.tournament.verdicts import Outcome
 

@@ -18,10 +18,10 @@ from opentelemetry.sdk._logs.export import (
 )
 from opentelemetry.sdk.resources import Resource
 
+from tournament_assets.foundation.errors import InputError, WorkError
+from tournament_assets.foundation.json_lines import JsonObject
 from tournament_assets.run_comparison.differences import SettledPair
 from tournament_assets.run_comparison.run_reading import FinishedRun
-from tournament_assets.tournament.errors import InputError, WorkError
-from tournament_assets.tournament.json_lines import JsonObject
 from tournament_assets.tournament.places import url_problem
 from tournament_assets.tournament.verdicts import Outcome
 

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import click
 
+from tournament_assets.foundation.errors import InputError, Problems
+from tournament_assets.foundation.formatting import format_plural
 from tournament_assets.storage.run_directory import CHECKSUMS
-from tournament_assets.tournament.errors import InputError, Problems
-from tournament_assets.tournament.formatting import format_plural
 
 _LINE = re.compile(r"([0-9a-f]{64})  (.+)")
 

@@ -16,7 +16,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from tournament_assets.tournament.errors import Problems
+from tournament_assets.foundation.errors import Problems
 
 
 def vote_margin(votes: Sequence[Hashable]) -> int:

@@ -27,6 +27,7 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
+from tournament_assets.foundation.errors import Problems
 from tournament_assets.generation.hydra.decoded import (
     Decoded,
     DecodingMode,
@@ -39,7 +40,6 @@ from tournament_assets.generation.hydra.rounds import Rounds, round_up
 from tournament_assets.generation.hydra.shards import HeadSelection
 from tournament_assets.generation.models.base_models import decoding_threads
 from tournament_assets.generation.models.chat_prompts import EncodedPrompt, pad_right
-from tournament_assets.tournament.errors import Problems
 
 Replay = Callable[[], None]
 

@@ -24,6 +24,7 @@ from torch import Tensor
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.models.olmo2.modeling_olmo2 import apply_rotary_pos_emb
 
+from tournament_assets.foundation.errors import GenerationError, InputError
 from tournament_assets.generation.hydra.shards import (
     HeadSelection,
     HeadShards,
@@ -37,7 +38,6 @@ from tournament_assets.generation.models.base_models import (
     transformers_logging_off,
 )
 from tournament_assets.generation.models.chat_prompts import pad_right
-from tournament_assets.tournament.errors import GenerationError, InputError
 
 _PART = 2048
 """Tokens that a CPU scores at once, so that their part of the projection fits into its cache.

@@ -11,6 +11,7 @@ from itertools import accumulate, pairwise
 import torch
 from torch import Tensor
 
+from tournament_assets.foundation.errors import GenerationError
 from tournament_assets.generation.hydra.decoded import (
     DecodingMode,
     DecodingSettings,
@@ -28,7 +29,6 @@ from tournament_assets.generation.hydra.product_of_experts import (
     suppressions,
     surplus,
 )
-from tournament_assets.tournament.errors import GenerationError
 
 
 @dataclass(frozen=True, slots=True, eq=False)

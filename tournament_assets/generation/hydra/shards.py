@@ -25,8 +25,8 @@ from safetensors.torch import load_file
 from torch import Tensor
 from transformers import Olmo2ForCausalLM
 
+from tournament_assets.foundation.errors import InputError, Problems
 from tournament_assets.generation.models.entrant_weights import is_lfs_pointer
-from tournament_assets.tournament.errors import InputError, Problems
 
 _GLOBAL = re.compile(r"GLOBAL (\S+)")
 

@@ -20,6 +20,7 @@ from safetensors.torch import load_file
 from torch import nn
 from transformers import AutoTokenizer
 
+from tournament_assets.foundation.errors import InputError
 from tournament_assets.generation.models.base_models import LoadedBase, transformers_logging_off
 from tournament_assets.generation.models.entrant_weights import (
     ADAPTER_CONFIG,
@@ -27,7 +28,6 @@ from tournament_assets.generation.models.entrant_weights import (
     TOKENIZER_FILES,
     check_adapter,
 )
-from tournament_assets.tournament.errors import InputError
 
 _ITS_NAME = "entrant"
 _HARMLESS_STARTS = (True, False, "gaussian", "eva", "orthogonal")

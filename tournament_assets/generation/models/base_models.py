@@ -20,13 +20,13 @@ from transformers import (
 )
 from transformers.utils import logging
 
+from tournament_assets.foundation.errors import GenerationError, InputError
+from tournament_assets.foundation.formatting import list_first
 from tournament_assets.generation.models.entrant_weights import (
     check_weights,
     fingerprint_weights,
     is_gguf,
 )
-from tournament_assets.tournament.errors import GenerationError, InputError
-from tournament_assets.tournament.formatting import list_first
 
 
 @dataclass(frozen=True, slots=True)

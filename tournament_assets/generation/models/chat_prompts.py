@@ -10,8 +10,8 @@ import jinja2
 import torch
 from torch import Tensor
 
-from tournament_assets.tournament.errors import InputError, Problems
-from tournament_assets.tournament.json_lines import JsonObject
+from tournament_assets.foundation.errors import InputError, Problems
+from tournament_assets.foundation.json_lines import JsonObject
 from tournament_assets.tournament.prompts import Prompt, prompt_seed
 
 NO_TEMPLATE = ""

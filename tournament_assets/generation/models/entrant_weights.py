@@ -14,9 +14,9 @@ from math import prod
 from pathlib import Path
 from typing import Any
 
-from tournament_assets.tournament.errors import InputError
-from tournament_assets.tournament.fingerprints import fingerprint
-from tournament_assets.tournament.formatting import list_first
+from tournament_assets.foundation.errors import InputError
+from tournament_assets.foundation.fingerprints import fingerprint
+from tournament_assets.foundation.formatting import list_first
 from tournament_assets.tournament.hydra_entrants import NeededShards
 
 LFS_PREFIX = b"version https://git-lfs"

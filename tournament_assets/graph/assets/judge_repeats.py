@@ -17,6 +17,7 @@ from tournament_assets.audits.judge_tests import (
     explain_repeats,
     measure_repeats,
 )
+from tournament_assets.foundation.errors import InputError
 from tournament_assets.graph.assets.judge_tests import JudgeTest
 from tournament_assets.graph.outputs import Check, Made, Metadata, known, markdown_table
 from tournament_assets.graph.rows import Options, Step
@@ -32,7 +33,6 @@ from tournament_assets.project.plan import TournamentPlan, requests_for_pairs
 from tournament_assets.project.project_files import load_rubric
 from tournament_assets.storage.tables import PairKey, StoredTable, pair_key, rows_of
 from tournament_assets.tournament.asset_rows import RetestRow, VerdictRow
-from tournament_assets.tournament.errors import InputError
 from tournament_assets.tournament.judges import Judge, Rubric
 from tournament_assets.tournament.verdicts import Outcome
 from tournament_assets.verdicts.judge_requests import JudgeAccess, LedgerAccess

@@ -16,6 +16,9 @@ from tournament_assets.audits.agreement import (
 from tournament_assets.audits.judge_tests import (
     SettledControl,
 )
+from tournament_assets.foundation.errors import InputError
+from tournament_assets.foundation.estimates import Estimate
+from tournament_assets.foundation.fingerprints import fingerprint
 from tournament_assets.graph.outputs import Made, Markdown, Metadata, known, markdown_table
 from tournament_assets.graph.rows import Options, Step
 from tournament_assets.judging.requests.controls import ControlKind, ControlPair, plant_controls
@@ -24,8 +27,8 @@ from tournament_assets.judging.requests.requests import JudgeRequest
 from tournament_assets.judging.settlement.records import JudgingScope
 from tournament_assets.project.plan import requests_for_pairs
 from tournament_assets.project.project_files import load_rubric
+from tournament_assets.provenance.origins import bill_of
 from tournament_assets.reports.trust_tables import light_sentence
-from tournament_assets.runs.provenance import bill_of
 from tournament_assets.storage.tables import PairKey, StoredTable, pair_key, rows_of, texts_of
 from tournament_assets.tournament.asset_rows import (
     MatchRow,
@@ -33,9 +36,6 @@ from tournament_assets.tournament.asset_rows import (
     RetestRow,
     VerdictRow,
 )
-from tournament_assets.tournament.errors import InputError
-from tournament_assets.tournament.estimates import Estimate
-from tournament_assets.tournament.fingerprints import fingerprint
 from tournament_assets.tournament.judges import Rubric
 from tournament_assets.trust.measures import MEASURES
 from tournament_assets.trust.panel import control_share, injection_share

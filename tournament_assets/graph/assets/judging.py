@@ -7,6 +7,9 @@ from datetime import UTC, datetime
 from itertools import islice
 from typing import TYPE_CHECKING
 
+from tournament_assets.foundation.errors import JudgeError, Problems
+from tournament_assets.foundation.fingerprints import fingerprint, short
+from tournament_assets.foundation.formatting import format_usd
 from tournament_assets.graph.outputs import Check, Made, Metadata, Shown, known, markdown_table
 from tournament_assets.graph.rows import COLLECTS_TAG, Options, StartedAt, Step, ThisDimension
 from tournament_assets.judging.costs.estimates import JudgingEstimate
@@ -14,8 +17,10 @@ from tournament_assets.judging.requests.pairs import PairToJudge, split_identica
 from tournament_assets.judging.requests.requests import JudgeRequests, KeyPositions, by_pair
 from tournament_assets.judging.settlement.records import JudgingScope
 from tournament_assets.judging.settlement.sessions import Tally
+from tournament_assets.preparing.estimates import course_so_far, estimate_pairs, requests_of_share
 from tournament_assets.project.plan import TournamentPlan
 from tournament_assets.project.project_files import load_rubric
+from tournament_assets.provenance.origins import Bill, LargeTables
 from tournament_assets.ratings.decisions import DecisionRow, last_rounds
 from tournament_assets.reports.cost_estimate import (
     cost_sentences,
@@ -23,16 +28,11 @@ from tournament_assets.reports.cost_estimate import (
     estimate_totals,
     price_rows,
 )
-from tournament_assets.runs.estimates import course_so_far, estimate_pairs, requests_of_share
-from tournament_assets.runs.provenance import Bill, LargeTables
 from tournament_assets.storage.tables import StoredTable, WrittenTable, write_table
 from tournament_assets.tournament.asset_rows import (
     JudgeReplyRow,
     RequestsRow,
 )
-from tournament_assets.tournament.errors import JudgeError, Problems
-from tournament_assets.tournament.fingerprints import fingerprint, short
-from tournament_assets.tournament.formatting import format_usd
 from tournament_assets.tournament.judges import Judge, Rubric, label_judges, parse_rubric
 from tournament_assets.verdicts.adaptive_judging import (
     decide,

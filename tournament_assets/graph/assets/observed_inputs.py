@@ -10,6 +10,9 @@ from dataclasses import dataclass, replace
 from functools import cache, partial
 from pathlib import Path
 
+from tournament_assets.foundation.errors import InputError
+from tournament_assets.foundation.extensions import added_rows
+from tournament_assets.foundation.fingerprints import fingerprint, short
 from tournament_assets.judging.costs.prices import newest_prices_hash
 from tournament_assets.project.plan import TournamentPlan
 from tournament_assets.project.project_files import (
@@ -23,9 +26,6 @@ from tournament_assets.project.project_files import (
 from tournament_assets.storage.tables import content_version, make_table
 from tournament_assets.tournament.asset_rows import PromptRow
 from tournament_assets.tournament.entrants import AnyEntrant, LocalEntrant
-from tournament_assets.tournament.errors import InputError
-from tournament_assets.tournament.extras import rows_of_extras
-from tournament_assets.tournament.fingerprints import fingerprint, short
 from tournament_assets.verdicts.table_rows import prompt_rows
 
 
@@ -92,7 +92,7 @@ def price_list(plan: TournamentPlan) -> list[InputVersion]:
 @cache
 def observed() -> Mapping[str, Callable[[TournamentPlan], list[InputVersion]]]:
     """Return the function that reads each observed asset, by name."""
-    extras = (row.make for row in rows_of_extras("assets") if row.stored_as == "file")
+    extras = (row.make for row in added_rows("assets") if row.stored_as == "file")
     return {read.__name__: read for read in (prompt_file, entrants, rubrics, price_list, *extras)}
 
 

@@ -6,6 +6,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from tournament_assets.foundation.errors import InputError
+from tournament_assets.foundation.estimates import Estimate
+from tournament_assets.foundation.fingerprints import combine, fingerprint
 from tournament_assets.graph.assets.judging import judge_replies
 from tournament_assets.graph.assets.ratings import elo_traces
 from tournament_assets.graph.assets.responses import entrant_responses
@@ -13,6 +16,11 @@ from tournament_assets.graph.outputs import Check, Made, Markdown, known, report
 from tournament_assets.graph.rows import Inputs, Options, StartedAt, Step, Tables
 from tournament_assets.project.plan import TournamentPlan
 from tournament_assets.project.playing_judges import playing_judges
+from tournament_assets.provenance.manifest import RunFacts, rubric_texts, run_facts, run_manifest
+from tournament_assets.provenance.origins import (
+    cost_lines,
+    provenance_lines,
+)
 from tournament_assets.reports.economies import entrant_economies
 from tournament_assets.reports.report_tables import document_markdown
 from tournament_assets.reports.run.page import READS, iterate_pages
@@ -25,11 +33,6 @@ from tournament_assets.run_comparison.comparison import RunComparison, compare_r
 from tournament_assets.run_comparison.differences import Change, FlipCount
 from tournament_assets.run_comparison.gate import Gate
 from tournament_assets.run_comparison.run_reading import read_finished_runs
-from tournament_assets.runs.manifest import RunFacts, rubric_texts, run_facts, run_manifest
-from tournament_assets.runs.provenance import (
-    cost_lines,
-    provenance_lines,
-)
 from tournament_assets.storage.run_directory import (
     find_runs,
     run_directory_name,
@@ -47,9 +50,6 @@ from tournament_assets.tournament.asset_rows import (
     ReportPageRow,
 )
 from tournament_assets.tournament.battles import settings_of_run
-from tournament_assets.tournament.errors import InputError
-from tournament_assets.tournament.estimates import Estimate
-from tournament_assets.tournament.fingerprints import combine, fingerprint
 from tournament_assets.trust.measures import lights_of
 from tournament_assets.verdicts.judge_requests import LedgerAccess
 

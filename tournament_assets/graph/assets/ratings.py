@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import pandas as pd
 
+from tournament_assets.foundation.fingerprints import fingerprint, fingerprint_bytes
 from tournament_assets.graph.outputs import (
     Made,
     Markdown,
@@ -38,7 +39,6 @@ from tournament_assets.tournament.asset_rows import (
 )
 from tournament_assets.tournament.battles import settings_of_run
 from tournament_assets.tournament.config import TournamentConfig
-from tournament_assets.tournament.fingerprints import fingerprint, fingerprint_bytes
 from tournament_assets.tournament.prompts import AnswerKey, answer_key
 from tournament_assets.verdicts.adaptive_judging import sides_of
 from tournament_assets.verdicts.table_rows import judgments_of

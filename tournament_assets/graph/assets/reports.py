@@ -22,6 +22,7 @@ from tournament_assets.audits.missingness import (
 )
 from tournament_assets.audits.prompt_audit import audit_prompts
 from tournament_assets.audits.prompt_findings import FindingKind
+from tournament_assets.foundation.errors import JudgeError
 from tournament_assets.graph.outputs import (
     Check,
     Made,
@@ -34,6 +35,7 @@ from tournament_assets.graph.outputs import (
 from tournament_assets.graph.rows import Inputs, Step, ThisMode
 from tournament_assets.project.plan import TournamentPlan
 from tournament_assets.project.playing_judges import playing_judges
+from tournament_assets.provenance.origins import Frames, LargeTables, name_models
 from tournament_assets.ratings.matches import code_judgments
 from tournament_assets.ratings.rating_methods import BRADLEY_TERRY
 from tournament_assets.reports.audit_tables import choose_findings, fold_findings
@@ -47,7 +49,6 @@ from tournament_assets.reports.figures.figures import figure_markdown
 from tournament_assets.reports.figures.ladder import draw_ladder
 from tournament_assets.reports.leaderboard import build_leaderboard, leaderboard_cells
 from tournament_assets.reports.statements import verdict_sentence
-from tournament_assets.runs.provenance import Frames, LargeTables, name_models
 from tournament_assets.storage.tables import (
     AnyTable,
     WrittenTable,
@@ -69,7 +70,6 @@ from tournament_assets.tournament.asset_rows import (
 )
 from tournament_assets.tournament.battles import battles_from_judgments, settings_of_run
 from tournament_assets.tournament.config import TournamentConfig
-from tournament_assets.tournament.errors import JudgeError
 from tournament_assets.tournament.prompts import GeneratedResponse, answer_key
 from tournament_assets.verdicts.table_rows import (
     judgments_of,

@@ -8,6 +8,9 @@ from statistics import fmean
 
 import pandas as pd
 
+from tournament_assets.foundation.fingerprints import fingerprint, short
+from tournament_assets.foundation.formatting import format_plural
+from tournament_assets.foundation.json_lines import Json, JsonObject
 from tournament_assets.graph.assets.observed_inputs import weights_version
 from tournament_assets.graph.outputs import Check, Made, Metadata, known, markdown_table
 from tournament_assets.graph.rows import Options, Step, Upstream
@@ -23,9 +26,6 @@ from tournament_assets.responses.entrant_responses import (
 from tournament_assets.responses.local_responses import CompletedResponses
 from tournament_assets.tournament.asset_rows import RequestsRow, ResponseRow
 from tournament_assets.tournament.entrants import AnyEntrant, get_entrant
-from tournament_assets.tournament.fingerprints import fingerprint, short
-from tournament_assets.tournament.formatting import format_plural
-from tournament_assets.tournament.json_lines import Json, JsonObject
 from tournament_assets.tournament.prompts import (
     GeneratedResponse,
     Prompt,

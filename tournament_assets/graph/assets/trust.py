@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import pandas as pd
 
 from tournament_assets.audits.judge_consistency import JudgedPair
+from tournament_assets.foundation.formatting import join_names
 from tournament_assets.graph.outputs import Check, Made, Metadata, report_table
 from tournament_assets.graph.rows import Inputs, Step
 from tournament_assets.judging.requests.verdict_parsing import ReplyFormat
@@ -20,7 +21,6 @@ from tournament_assets.storage.tables import (
     rows_of,
 )
 from tournament_assets.tournament.asset_rows import JudgeReplyRow, MeasureRow, VerdictRow
-from tournament_assets.tournament.formatting import join_names
 from tournament_assets.tournament.verdicts import Judgment, Outcome
 from tournament_assets.trust.evidence import (
     controls_of,

@@ -8,6 +8,7 @@ from itertools import groupby
 import pandas as pd
 
 from tournament_assets.audits.missingness import mostly_same_text, same_text_sentence
+from tournament_assets.foundation.formatting import format_share
 from tournament_assets.graph.outputs import Check, Made, Metadata, Shown, report_table
 from tournament_assets.graph.rows import Options, Step
 from tournament_assets.judging.requests.verdict_parsing import settle_panel
@@ -22,7 +23,6 @@ from tournament_assets.storage.tables import (
 )
 from tournament_assets.tournament.asset_rows import JudgeReplyRow, MeasureRow, VerdictRow
 from tournament_assets.tournament.config import CheckThresholds
-from tournament_assets.tournament.formatting import format_share
 from tournament_assets.tournament.verdicts import Outcome, Verdict
 from tournament_assets.verdicts.adaptive_judging import Unasked, weights_of
 from tournament_assets.verdicts.juries import jury_rows

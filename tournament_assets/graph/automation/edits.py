@@ -7,6 +7,8 @@ from typing import Any
 
 import dagster as dg
 
+from tournament_assets.foundation.errors import InputError
+from tournament_assets.foundation.fingerprints import fingerprint
 from tournament_assets.graph.adapter import check_evaluation
 from tournament_assets.graph.assets.observed_inputs import (
     InputVersion,
@@ -26,8 +28,6 @@ from tournament_assets.graph.table import settings_versions
 from tournament_assets.project.config_files import load_config
 from tournament_assets.project.plan import TournamentPlan
 from tournament_assets.tournament.config import Mode
-from tournament_assets.tournament.errors import InputError
-from tournament_assets.tournament.fingerprints import fingerprint
 
 
 @dataclass(frozen=True, slots=True)

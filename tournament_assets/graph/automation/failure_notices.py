@@ -15,10 +15,10 @@ from typing import NoReturn
 
 import dagster as dg
 
+from tournament_assets.foundation.errors import InputError, InterruptedWorkError, WorkError
 from tournament_assets.graph.automation.jobs import Stage
 from tournament_assets.graph.automation.reruns import PARTITION_TAG, RERUN_TAG
 from tournament_assets.graph.outputs import Check
-from tournament_assets.tournament.errors import InputError, InterruptedWorkError, WorkError
 
 _SLACK = ("TOURNAMENT_SLACK_TOKEN", "TOURNAMENT_SLACK_CHANNEL")
 _EMAIL = (

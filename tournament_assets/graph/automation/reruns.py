@@ -16,6 +16,8 @@ from urllib.parse import quote
 
 import dagster as dg
 
+from tournament_assets.foundation.errors import Problems, WorkError
+from tournament_assets.foundation.json_lines import JsonObject
 from tournament_assets.graph.assets.observed_inputs import read_inputs
 from tournament_assets.graph.automation.jobs import (
     DRIFT_ASSET,
@@ -30,8 +32,6 @@ from tournament_assets.graph.recipes import Place
 from tournament_assets.graph.rows import MODE
 from tournament_assets.project.plan import TournamentPlan
 from tournament_assets.tournament.config import Mode
-from tournament_assets.tournament.errors import Problems, WorkError
-from tournament_assets.tournament.json_lines import JsonObject
 
 
 def find_out_of_date(

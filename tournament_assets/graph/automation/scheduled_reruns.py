@@ -12,6 +12,8 @@ from typing import Any, get_args
 
 import dagster as dg
 
+from tournament_assets.foundation.errors import JudgeError, TournamentError
+from tournament_assets.foundation.yaml_files import KeyPath
 from tournament_assets.graph.assets.judging import judge_replies, judge_requests
 from tournament_assets.graph.assets.observed_inputs import ledger_files
 from tournament_assets.graph.automation.edits import Look, look_at_inputs, state_of
@@ -38,12 +40,10 @@ from tournament_assets.graph.resources import JudgeResource, LedgerResource
 from tournament_assets.graph.rows import COLLECTS_TAG
 from tournament_assets.judging.batch_service import AsksDirectly, takes_batches
 from tournament_assets.judging.settlement.records import JudgingScope, OpenBatch
+from tournament_assets.preparing.preflight import Finding, Health
 from tournament_assets.project.plan import TournamentPlan
-from tournament_assets.runs.preflight import Finding, Health
 from tournament_assets.tournament.config import Mode, RerunSchedule, TournamentConfig
-from tournament_assets.tournament.errors import JudgeError, TournamentError
 from tournament_assets.tournament.judges import Judge
-from tournament_assets.tournament.yaml_files import KeyPath
 
 _DAEMON_SECONDS = 300
 

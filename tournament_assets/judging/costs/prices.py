@@ -8,15 +8,15 @@ from importlib import resources
 from importlib.resources.abc import Traversable
 from typing import Any, Literal
 
+from tournament_assets.foundation.errors import BudgetError
+from tournament_assets.foundation.fingerprints import canonical_json, fingerprint
+from tournament_assets.foundation.formatting import format_usd
+from tournament_assets.foundation.yaml_files import read_yaml
 from tournament_assets.judging.batch_service import TOKEN_NAMES, Channel, TokenUsage
 from tournament_assets.judging.requests.requests import ModelRequest, serialised_size
 from tournament_assets.tournament.config import TournamentConfig
-from tournament_assets.tournament.errors import BudgetError
-from tournament_assets.tournament.fingerprints import canonical_json, fingerprint
-from tournament_assets.tournament.formatting import format_usd
 from tournament_assets.tournament.judge_services import is_free_model
 from tournament_assets.tournament.judges import ConfiguredPrice
-from tournament_assets.tournament.yaml_files import read_yaml
 
 _TOKENS_PER_PRICE = 1_000_000
 TokenRates = Mapping[str, float]

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from itertools import combinations
 
-from tournament_assets.tournament.fingerprints import fingerprint
+from tournament_assets.foundation.fingerprints import fingerprint
 from tournament_assets.tournament.prompts import AnswerKey, Prompt, answer_key, sample_name
 
 

@@ -15,6 +15,8 @@ from typing import Any, TypeVar, cast, overload
 
 import numpy as np
 
+from tournament_assets.foundation.fingerprints import canonical_json, fingerprint
+from tournament_assets.foundation.json_lines import JsonObject
 from tournament_assets.judging.batch_service import MessageParams, TextBlock
 from tournament_assets.judging.requests.pairs import (
     PRESENTATIONS,
@@ -23,8 +25,6 @@ from tournament_assets.judging.requests.pairs import (
 )
 from tournament_assets.judging.requests.system_prompt import judge_system_prompt
 from tournament_assets.judging.requests.verdict_parsing import ReplyFormat, output_config
-from tournament_assets.tournament.fingerprints import canonical_json, fingerprint
-from tournament_assets.tournament.json_lines import JsonObject
 from tournament_assets.tournament.judges import Rubric
 from tournament_assets.tournament.prompts import CURATED_SOURCE
 

@@ -9,8 +9,8 @@ how to reply, because it composes the requests and reads the replies.
 
 import re
 
+from tournament_assets.foundation.errors import InputError, Problems
 from tournament_assets.judging.requests.verdict_parsing import ReplyFormat
-from tournament_assets.tournament.errors import InputError, Problems
 
 _OPENING = """\
 You are the judge in a blind comparison of two written responses to the same {domain}prompt.

@@ -14,10 +14,10 @@ from dataclasses import replace
 from enum import StrEnum
 from typing import Any, Literal
 
+from tournament_assets.foundation.errors import VerdictParseError
+from tournament_assets.foundation.json_lines import JsonObject
 from tournament_assets.judging.requests.pairs import PRESENTATIONS
 from tournament_assets.tournament.asset_rows import JudgeReplyRow, VerdictRow
-from tournament_assets.tournament.errors import VerdictParseError
-from tournament_assets.tournament.json_lines import JsonObject
 from tournament_assets.tournament.verdicts import Outcome, Verdict
 
 ReplyFormat = Literal["line", "json_schema"]

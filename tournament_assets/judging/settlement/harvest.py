@@ -6,6 +6,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from itertools import cycle
 
+from tournament_assets.foundation.errors import JudgeError, JudgeFailure, JudgeWaitingError
 from tournament_assets.judging.batch_service import UNPARSABLE, BatchStatus, Reply, ReplyRow
 from tournament_assets.judging.requests.requests import request_key_of
 from tournament_assets.judging.settlement.records import SubmittedBatch
@@ -14,7 +15,6 @@ from tournament_assets.judging.settlement.sessions import (
     JudgingSession,
     UnreadResults,
 )
-from tournament_assets.tournament.errors import JudgeError, JudgeFailure, JudgeWaitingError
 
 RESULTS_AT_ONCE = 500
 """How many results of a batch are read before they are kept."""

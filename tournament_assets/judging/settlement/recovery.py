@@ -14,6 +14,7 @@ from datetime import UTC, datetime
 from itertools import groupby, islice
 from typing import Protocol
 
+from tournament_assets.foundation.errors import JudgeError, JudgeFailure
 from tournament_assets.judging.batch_service import (
     UNPARSABLE,
     AsksDirectly,
@@ -53,7 +54,6 @@ from tournament_assets.judging.settlement.sessions import (
 )
 from tournament_assets.judging.settlement.settlement import ask_directly, is_unreadable
 from tournament_assets.judging.settlement.submission import KEPT_FOR, list_since
-from tournament_assets.tournament.errors import JudgeError, JudgeFailure
 from tournament_assets.tournament.judges import Waiting
 
 _PAGE = 100

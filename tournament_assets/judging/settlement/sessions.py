@@ -12,6 +12,12 @@ from datetime import UTC, datetime
 from queue import SimpleQueue
 from typing import Any, Generic, Protocol, TypeVar
 
+from tournament_assets.foundation.errors import (
+    InterruptedWorkError,
+    JudgeError,
+    JudgeWaitingError,
+    LedgerError,
+)
 from tournament_assets.judging.batch_service import (
     AsksDirectly,
     Channel,
@@ -28,12 +34,6 @@ from tournament_assets.judging.settlement.records import (
     JudgingLedger,
     JudgingScope,
     Lease,
-)
-from tournament_assets.tournament.errors import (
-    InterruptedWorkError,
-    JudgeError,
-    JudgeWaitingError,
-    LedgerError,
 )
 from tournament_assets.tournament.judges import Waiting
 

@@ -19,6 +19,7 @@ from itertools import groupby, islice
 from queue import SimpleQueue
 from types import MappingProxyType
 
+from tournament_assets.foundation.errors import JudgeError, JudgeFailure
 from tournament_assets.judging.batch_service import (
     ReplyRow,
     SubmittedRequest,
@@ -68,7 +69,6 @@ from tournament_assets.judging.settlement.submission import (
     write_intent,
 )
 from tournament_assets.judging.settlement.trial import FIRST_SLICE, Trial
-from tournament_assets.tournament.errors import JudgeError, JudgeFailure
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import islice
 
+from tournament_assets.foundation.errors import JudgeError, JudgeFailure, JudgeWaitingError
 from tournament_assets.judging.batch_service import (
     UNPARSABLE,
     BatchStatus,
@@ -37,7 +38,6 @@ from tournament_assets.judging.settlement.records import (
     SubmittedBatch,
 )
 from tournament_assets.judging.settlement.sessions import JudgingSession, Waits
-from tournament_assets.tournament.errors import JudgeError, JudgeFailure, JudgeWaitingError
 
 _CLOCK_SKEW = timedelta(minutes=5)
 _ROWS_THAT_PROVE = 20

@@ -2,12 +2,12 @@
 
 from dataclasses import dataclass, field
 
+from tournament_assets.foundation.errors import JudgeError, JudgeFailure
 from tournament_assets.judging.batch_service import Reply
 from tournament_assets.judging.costs.estimates import MOST_AHEAD, ONE_AHEAD_IN
 from tournament_assets.judging.requests.verdict_parsing import ReplyFormat, read_reply
 from tournament_assets.judging.settlement.harvest import REFUSED, is_final
 from tournament_assets.judging.settlement.sessions import JudgingSession
-from tournament_assets.tournament.errors import JudgeError, JudgeFailure
 from tournament_assets.tournament.verdicts import Verdict
 
 FIRST_SLICE = 50

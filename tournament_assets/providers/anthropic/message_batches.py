@@ -15,6 +15,9 @@ from urllib.parse import quote, urlsplit
 import anthropic
 import httpx2
 
+from tournament_assets.foundation.errors import JudgeError, JudgeFailure
+from tournament_assets.foundation.fingerprints import canonical_json
+from tournament_assets.foundation.json_lines import JsonObject
 from tournament_assets.judging.batch_service import (
     BatchStatus,
     MessageParams,
@@ -38,9 +41,6 @@ from tournament_assets.providers.service_words import (
     read_retry_after,
     refused_fields,
 )
-from tournament_assets.tournament.errors import JudgeError, JudgeFailure
-from tournament_assets.tournament.fingerprints import canonical_json
-from tournament_assets.tournament.json_lines import JsonObject
 from tournament_assets.tournament.judge_services import ServiceConnection
 
 

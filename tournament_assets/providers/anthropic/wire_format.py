@@ -6,6 +6,8 @@ from dataclasses import fields
 from datetime import UTC, datetime
 from typing import Any, cast
 
+from tournament_assets.foundation.fingerprints import canonical_json
+from tournament_assets.foundation.json_lines import JsonObject
 from tournament_assets.judging.batch_service import (
     BatchStatus,
     MessageParams,
@@ -13,8 +15,6 @@ from tournament_assets.judging.batch_service import (
     TokenUsage,
 )
 from tournament_assets.providers.service_words import mapping
-from tournament_assets.tournament.fingerprints import canonical_json
-from tournament_assets.tournament.json_lines import JsonObject
 
 
 def message_body(params: MessageParams) -> JsonObject:

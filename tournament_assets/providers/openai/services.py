@@ -19,6 +19,10 @@ from urllib.parse import quote
 import httpx2
 import openai
 
+from tournament_assets.foundation.errors import JudgeError, JudgeFailure
+from tournament_assets.foundation.fingerprints import canonical_json
+from tournament_assets.foundation.formatting import list_first
+from tournament_assets.foundation.json_lines import JsonObject
 from tournament_assets.judging.batch_service import (
     BatchStatus,
     ReplyRow,
@@ -53,10 +57,6 @@ from tournament_assets.providers.service_words import (
     read_retry_after,
     refused_fields,
 )
-from tournament_assets.tournament.errors import JudgeError, JudgeFailure
-from tournament_assets.tournament.fingerprints import canonical_json
-from tournament_assets.tournament.formatting import list_first
-from tournament_assets.tournament.json_lines import JsonObject
 from tournament_assets.tournament.judge_services import ServiceConnection
 from tournament_assets.tournament.places import origin_of
 

@@ -10,6 +10,9 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import urlsplit
 
+from tournament_assets.foundation.errors import JudgeError, JudgeFailure
+from tournament_assets.foundation.fingerprints import canonical_json
+from tournament_assets.foundation.json_lines import Json, JsonObject
 from tournament_assets.judging.batch_service import BatchStatus, MessageParams, ReplyRow, TokenUsage
 from tournament_assets.judging.requests.requests import printable
 from tournament_assets.providers.service_words import (
@@ -18,9 +21,6 @@ from tournament_assets.providers.service_words import (
     parse_object,
     was_never_sent,
 )
-from tournament_assets.tournament.errors import JudgeError, JudgeFailure
-from tournament_assets.tournament.fingerprints import canonical_json
-from tournament_assets.tournament.json_lines import Json, JsonObject
 
 if TYPE_CHECKING:
     import httpx2

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Literal
 
+from tournament_assets.foundation.formatting import ABSENT, Display, format_count, format_share
 from tournament_assets.ratings.decisions import DecisionRow
 from tournament_assets.reports.claims import Statements
 from tournament_assets.reports.figures.canvas import (
@@ -37,7 +38,6 @@ from tournament_assets.reports.figures.ladder import (
 )
 from tournament_assets.reports.rendering import escape_markdown
 from tournament_assets.tournament.asset_rows import LeaderboardRow, WinRateRow
-from tournament_assets.tournament.formatting import ABSENT, Display, format_count, format_share
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

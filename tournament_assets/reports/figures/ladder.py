@@ -9,6 +9,8 @@ from collections.abc import Mapping, Sequence
 from itertools import combinations
 from typing import TYPE_CHECKING
 
+from tournament_assets.foundation.estimates import Estimate
+from tournament_assets.foundation.formatting import format_interval, format_plural, format_rating
 from tournament_assets.reports.claims import judges_of
 from tournament_assets.reports.figures.canvas import (
     LIGHT,
@@ -22,8 +24,6 @@ from tournament_assets.reports.figures.canvas import (
     short_label,
 )
 from tournament_assets.tournament.asset_rows import LeaderboardRow
-from tournament_assets.tournament.estimates import Estimate
-from tournament_assets.tournament.formatting import format_interval, format_plural, format_rating
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -3,10 +3,7 @@
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-from tournament_assets.reports.claims import Statements
-from tournament_assets.reports.figures.figures import EntrantEconomy
-from tournament_assets.tournament.asset_rows import LeaderboardRow
-from tournament_assets.tournament.formatting import (
+from tournament_assets.foundation.formatting import (
     ABSENT,
     format_interval,
     format_plural,
@@ -14,6 +11,9 @@ from tournament_assets.tournament.formatting import (
     format_share,
     format_usd,
 )
+from tournament_assets.reports.claims import Statements
+from tournament_assets.reports.figures.figures import EntrantEconomy
+from tournament_assets.tournament.asset_rows import LeaderboardRow
 
 _MOST_CARDS = 3
 

@@ -7,6 +7,17 @@ from itertools import pairwise
 from typing import Annotated
 
 from tournament_assets.audits.fair_comparison import Families
+from tournament_assets.foundation.formatting import (
+    ABSENT,
+    Display,
+    format_confidence,
+    format_count_of,
+    format_plural,
+    format_rating,
+    format_share,
+    format_usd,
+    join_names,
+)
 from tournament_assets.ratings.rating_methods import METHODS, compared_methods
 from tournament_assets.reports.claims import (
     MOST_PAIRS,
@@ -55,17 +66,6 @@ from tournament_assets.tournament.asset_rows import (
     LeaderboardRow,
     RatingRow,
     WinRateRow,
-)
-from tournament_assets.tournament.formatting import (
-    ABSENT,
-    Display,
-    format_confidence,
-    format_count_of,
-    format_plural,
-    format_rating,
-    format_share,
-    format_usd,
-    join_names,
 )
 
 Rows = Sequence[LeaderboardRow]

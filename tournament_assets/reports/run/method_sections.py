@@ -2,12 +2,12 @@
 
 from collections.abc import Mapping, Sequence
 
+from tournament_assets.foundation.formatting import format_confidence, format_usd
 from tournament_assets.project.playing_judges import PlayingJudge
 from tournament_assets.reports.rendering import render_sentences
 from tournament_assets.reports.report_tables import ReportSection, ReportTable
 from tournament_assets.reports.sections import Doubt
 from tournament_assets.tournament.config import Mode, TournamentConfig
-from tournament_assets.tournament.formatting import format_confidence, format_usd
 
 
 def total_price(prices: Mapping[str, float | None]) -> str:

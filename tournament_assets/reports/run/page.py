@@ -12,6 +12,15 @@ from typing import Any
 from urllib.parse import urlencode
 
 from tournament_assets.audits.missingness import broken_entrants
+from tournament_assets.foundation.estimates import Estimate
+from tournament_assets.foundation.formatting import (
+    ABSENT,
+    format_confidence,
+    format_interval,
+    format_plural,
+    format_rating,
+    join_names,
+)
 from tournament_assets.reports.battle_pages import BattlePages, BattleTables, lay_out_battles
 from tournament_assets.reports.claims import Statements, statements_by_dimension
 from tournament_assets.reports.figures.figures import EntrantEconomy
@@ -30,15 +39,6 @@ from tournament_assets.reports.sections import BattleLinks, Page, Part, Remarks,
 from tournament_assets.reports.statements import answer, render, render_headline
 from tournament_assets.tournament.asset_rows import CoverageRow, LeaderboardRow
 from tournament_assets.tournament.config import TournamentConfig
-from tournament_assets.tournament.estimates import Estimate
-from tournament_assets.tournament.formatting import (
-    ABSENT,
-    format_confidence,
-    format_interval,
-    format_plural,
-    format_rating,
-    join_names,
-)
 
 FIRST_SCREEN = "first_screen"
 """What the report's first screen says, as JSON, for the manifest."""

@@ -2,13 +2,13 @@
 
 from functools import partial
 
+from tournament_assets.foundation.extensions import added_rows
 from tournament_assets.reports.audit_tables import audit_doubts, missing_section, prompts_section
 from tournament_assets.reports.jury_tables import jury_section
 from tournament_assets.reports.run import dimension_sections, method_sections
 from tournament_assets.reports.sections import SectionRow
 from tournament_assets.reports.stopping_tables import stopping_section
 from tournament_assets.reports.trust_tables import circle_remarks, trust_doubts, trust_section
-from tournament_assets.tournament.extras import rows_of_extras
 
 SECTIONS = (
     SectionRow("win-grid", dimension_sections.wins_section),
@@ -32,5 +32,5 @@ SECTIONS = (
         doubts=method_sections.judge_doubts,
     ),
     SectionRow("provenance", method_sections.provenance_section, part="method"),
-    *rows_of_extras("sections"),
+    *added_rows("sections"),
 )

@@ -26,14 +26,14 @@ from tournament_assets.extras.people.votes import (
     last_votes,
     said_as_shown,
 )
+from tournament_assets.foundation.errors import InputError
+from tournament_assets.foundation.fingerprints import fingerprint, fingerprint_text
 from tournament_assets.judging.requests.pairs import PairToJudge
 from tournament_assets.project.plan import TournamentPlan
 from tournament_assets.project.project_files import load_rubric
 from tournament_assets.reports.battle_pages import script_json
 from tournament_assets.reports.rendering import render_page
 from tournament_assets.storage.atomic_files import write_bytes_atomically
-from tournament_assets.tournament.errors import InputError
-from tournament_assets.tournament.fingerprints import fingerprint, fingerprint_text
 from tournament_assets.tournament.judges import Rubric
 from tournament_assets.tournament.prompts import CURATED_SOURCE
 

@@ -25,9 +25,11 @@ from tournament_assets.extras.people.label_records import (
     sample_id_of,
 )
 from tournament_assets.extras.people.prediction_powered import draw_by_worth
+from tournament_assets.foundation.errors import InputError
+from tournament_assets.foundation.fingerprints import fingerprint
 from tournament_assets.judging.requests.pairs import PairToJudge, split_identical
 from tournament_assets.ledger import Ledger
-from tournament_assets.project.existing_work import (
+from tournament_assets.preparing.existing_work import (
     known_responses,
     load_bank_and_selection,
     pairs_of_dimension,
@@ -35,8 +37,6 @@ from tournament_assets.project.existing_work import (
 from tournament_assets.project.plan import TournamentPlan
 from tournament_assets.storage.tables import PairKey, pair_key
 from tournament_assets.tournament.config import Mode
-from tournament_assets.tournament.errors import InputError
-from tournament_assets.tournament.fingerprints import fingerprint
 
 
 def pairs_to_label(

@@ -22,10 +22,10 @@ from tournament_assets.extras.people.labelling.page import LabelDesk, label_page
 from tournament_assets.extras.people.votes import (
     read_votes,
 )
-from tournament_assets.project.web_access import GuardedApp, address_of, listen
+from tournament_assets.foundation.errors import InputError, LedgerError
+from tournament_assets.foundation.json_lines import JsonObject, parse_object
 from tournament_assets.reports.rendering import render_template
-from tournament_assets.tournament.errors import InputError, LedgerError
-from tournament_assets.tournament.json_lines import JsonObject, parse_object
+from tournament_assets.serving.web_access import GuardedApp, address_of, listen
 
 _MAX_BODY_BYTES = 256 * 1024
 _MAX_RATERS = 200

@@ -1,0 +1,1 @@
+"""What every floor stands on: errors, estimates, texts, fingerprints, and the door to extras."""

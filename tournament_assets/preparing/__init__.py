@@ -1,0 +1,1 @@
+"""Before a run: what is there already, what is missing, and what it will cost."""

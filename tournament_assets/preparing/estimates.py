@@ -1,0 +1,332 @@
+"""What a mode's judging would cost and could tell, before anything is generated or asked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from tournament_assets.judging.batch_service import TokenCounter
+from tournament_assets.judging.costs.estimates import (
+    CHARACTERS_PER_TOKEN,
+    JudgingEstimate,
+    ResponseEstimate,
+    RoundsEstimate,
+    Workload,
+    measure_workload,
+)
+from tournament_assets.judging.costs.prices import month_start
+from tournament_assets.judging.requests.pairs import PairToJudge, draw_share, split_identical
+from tournament_assets.judging.requests.requests import JudgeRequests, effort_of
+from tournament_assets.judging.settlement.records import JudgingScope
+from tournament_assets.preparing.existing_work import (
+    known_responses,
+    load_bank_and_selection,
+    pairs_of_dimension,
+)
+from tournament_assets.project.plan import TournamentPlan, requests_for_pairs
+from tournament_assets.project.playing_judges import playing_judges
+from tournament_assets.project.project_files import load_rubrics
+from tournament_assets.responses.api_responses import (
+    build_response_requests,
+    costs_nothing,
+    response_scope,
+)
+from tournament_assets.tournament.config import Mode
+from tournament_assets.tournament.entrants import (
+    ApiEntrant,
+    RecordedEntrant,
+    answers_once,
+)
+from tournament_assets.tournament.judge_services import SERVICES
+from tournament_assets.tournament.judges import Judge, Rubric
+from tournament_assets.tournament.prompts import AnswerKey, Prompt, answer_key, first_samples
+from tournament_assets.verdicts.adaptive_judging import (
+    Course,
+    decide,
+    expected_share,
+    is_free_with,
+    verdicts_in_ledger,
+)
+from tournament_assets.verdicts.judge_requests import (
+    find_budget,
+    judging_terms,
+    keys_under_way,
+    observe_ledger,
+    response_terms,
+)
+from tournament_assets.verdicts.juries import count_shown, weigh_judges
+
+if TYPE_CHECKING:
+    from tournament_assets.ledger import Ledger
+
+
+FindShares = Callable[[Rubric], Mapping[tuple[str, str], Sequence[float]]]
+"""Returns the first entrant's shares of a win for every two entrants."""
+
+
+def estimate_pairs(
+    plan: TournamentPlan,
+    mode: Mode,
+    pairs_by_dimension: Iterable[tuple[str, Sequence[PairToJudge]]],
+    *,
+    ledger: Ledger,
+    judge_model: str | None = None,
+    assumed_responses: int = 0,
+    counter: TokenCounter | None = None,
+    pilot: FindShares | None = None,
+) -> JudgingEstimate:
+    """Count the requests that some pairs take, and price them.
+
+    Where pairs stop early this is the most that they can take from here.
+
+    Args:
+        pairs_by_dimension: The pairs of each dimension; looked at one dimension at a time.
+        ledger: What is in it is not asked again.
+        judge_model: Another model than the configured ones.
+        assumed_responses: Responses among them that do not exist yet.
+        counter: Counts the tokens of a sample of requests; None counts characters.
+        pilot: Says what a pilot found on a dimension, for what an adaptive run may come to.
+    """
+    rubrics = load_rubrics(plan.config, plan.project)
+
+    def judges_to_price() -> list[_JudgeToPrice]:
+        return [
+            _JudgeToPrice(judge, plan.verdict_scope(mode, "", judge), plan, ledger)
+            for judge in plan.config.judges_of(mode, model=judge_model)
+        ]
+
+    judges, next_round = judges_to_price(), judges_to_price()
+    adaptive = plan.config.mode(mode).stops
+    shares: dict[str, float | None] = {}
+    for dimension, pairs in pairs_by_dimension:
+        possible = pairs
+        if adaptive is not None:
+            panel = plan.config.judges_of(mode, model=judge_model)
+            course = course_so_far(plan, mode, pairs, rubrics[dimension], panel, ledger)
+            possible = course.possible
+            for part in next_round:
+                part.measure(course.needed, rubrics[dimension], counter)
+            pilot_shares = pilot(rubrics[dimension]) if pilot is not None else {}
+            shares[dimension] = expected_share(course, pilot_shares, adaptive=adaptive)
+        for part in judges:
+            part.measure(possible, rubrics[dimension], counter)
+    lead, *others = [part.estimate(mode) for part in judges]
+    if adaptive is not None:
+        now, *others_now = [part.estimate(mode) for part in next_round]
+        now = replace(now, others=tuple(others_now))
+        lead = replace(lead, rounds=RoundsEstimate(now, shares))
+    budgets = (part.budget for part in (lead, *others))
+    return replace(
+        lead,
+        assumed_responses=assumed_responses,
+        others=tuple(others),
+        cautions=tuple(part.sentence for part in playing_judges(plan, mode, models=(judge_model,))),
+        budget=next((part for part in budgets if part is not None), None),
+    )
+
+
+def requests_of_share(
+    plan: TournamentPlan, pairs: Sequence[PairToJudge], rubric: Rubric, judge: Judge
+) -> JudgeRequests:
+    """Build the requests to a judge about its share of some pairs."""
+    drawn = draw_share(pairs, judge_model=judge.model, share=judge.share)
+    return requests_for_pairs(plan, drawn, rubric, judge=judge)
+
+
+def course_so_far(
+    plan: TournamentPlan,
+    mode: Mode,
+    pairs: Sequence[PairToJudge],
+    rubric: Rubric,
+    judges: Sequence[Judge],
+    ledger: Ledger,
+) -> Course:
+    """Decide which pairs of a dimension are judged, from the replies that the ledger holds."""
+    return decide(
+        pairs,
+        verdicts_in_ledger(
+            ledger,
+            rubric,
+            plan.config.judging,
+            lambda own: [requests_of_share(plan, own, rubric, judge) for judge in judges],
+        ),
+        dimension=rubric.dimension,
+        adaptive=plan.config.mode(mode).stops,
+        is_free=is_free_with(plan.config.judging),
+        weigh=weigh_judges(plan.config, mode),
+        count_shown=count_shown(judges),
+    )
+
+
+def _shares_of_pilot(plan: TournamentPlan, *, ledger: Ledger) -> FindShares:
+    """Return a function that reads the pilot's verdicts from the ledger."""
+    config = plan.config
+    bank, prompts = load_bank_and_selection(plan, "pilot")
+    responses = {
+        (entrant.entrant_id, key): text
+        for entrant in config.entrants
+        for key, text in known_responses(plan, entrant, bank, prompts, ledger=ledger).items()
+    }
+
+    def find(rubric: Rubric) -> Mapping[tuple[str, str], Sequence[float]]:
+        pairs = pairs_of_dimension(plan, rubric.dimension, prompts, responses)
+        judges = config.judges_of("pilot")
+        return course_so_far(plan, "pilot", pairs, rubric, judges, ledger).known_shares()
+
+    return find
+
+
+class _JudgeToPrice:
+    """The requests to one judge, and its prices.
+
+    Args:
+        judge: Who is asked, and about which share of the pairs.
+        scope: Its work, on no dimension yet.
+        plan: The tournament.
+        ledger: What is in it is not asked again.
+    """
+
+    def __init__(
+        self, judge: Judge, scope: JudgingScope, plan: TournamentPlan, ledger: Ledger
+    ) -> None:
+        self._judge, self._scope, self._plan, self._ledger = judge, scope, plan, ledger
+        self._terms = judging_terms(plan, since=datetime.now(UTC), judges=[judge])
+        self._channel = judge.row.channel
+        self._observation, self._tokens_per_reply = observe_ledger(
+            ledger, judge.model, effort_of(judge.further_params)
+        )
+        self._workloads: dict[str, Workload] = {}
+
+    def measure(
+        self, pairs: Sequence[PairToJudge], rubric: Rubric, counter: TokenCounter | None
+    ) -> None:
+        """Count what some pairs of a dimension take."""
+        judging, judge, ledger = self._plan.config.judging, self._judge, self._ledger
+        to_ask = draw_share(pairs, judge_model=judge.model, share=judge.share)
+        n_identical = 0
+        if judging.identical_responses_tie:
+            to_ask, identical = split_identical(to_ask)
+            n_identical = len(identical)
+        scope = replace(self._scope, dimension=rubric.dimension)
+        self._workloads[rubric.dimension] = measure_workload(
+            requests_for_pairs(self._plan, to_ask, rubric, judge=judge),
+            find_answered=ledger.answered_keys,
+            under_way=keys_under_way(ledger, scope),
+            identical=2 * n_identical,
+            tokens_per_reply=self._tokens_per_reply,
+            prices=self._terms.prices,
+            counter=counter,
+            channel=self._channel,
+            has_trial=self._channel == "batch" and self._plan.config.mode(scope.mode).prewarm,
+        )
+
+    def estimate(self, mode: Mode) -> JudgingEstimate:
+        """Price what was counted."""
+        prices, model = self._terms.prices, self._judge.model
+        spent = self._ledger.spending_since(month_start(datetime.now(UTC)))
+        return JudgingEstimate(
+            mode=mode,
+            judge_model=model,
+            prices_of=prices.date,
+            price=prices.models.get(model),
+            price_source="judging.prices" if model in prices.configured else prices.source,
+            batch_discount=prices.discount(self._channel),
+            workloads=self._workloads,
+            assumed_responses=0,
+            is_free=self._judge.row.is_free or prices.is_zero(model),
+            observation=self._observation,
+            month=prices.add_up(spent),
+            budget=find_budget(self._terms, self._workloads.values(), ledger=self._ledger),
+        )
+
+
+def estimate_judging(
+    plan: TournamentPlan,
+    mode: Mode,
+    *,
+    ledger: Ledger,
+    judge_model: str | None = None,
+    counter: TokenCounter | None = None,
+) -> JudgingEstimate:
+    """Count the requests that a mode would send, with the responses that exist so far.
+
+    Nothing is generated, sent or written. Weights may be missing. See `estimate_pairs` for the
+    arguments.
+    """
+    config = plan.config
+    bank, prompts = load_bank_and_selection(plan, mode)
+    responses: dict[tuple[str, AnswerKey], str] = {}
+    priced: list[ResponseEstimate] = []
+    assumed = 0
+    for entrant in config.entrants:
+        texts = known_responses(plan, entrant, bank, prompts, ledger=ledger)
+        if isinstance(entrant, ApiEntrant):
+            missing = [prompt for prompt in prompts if answer_key(prompt) not in texts]
+            to_answer = first_samples(missing) if answers_once(entrant) else missing
+            priced.append(_estimate_responses(plan, entrant, to_answer, ledger=ledger))
+        if not isinstance(entrant, RecordedEntrant):
+            # Each placeholder is unique, so that no two of them make one request.
+            length = round(entrant.longest_response * CHARACTERS_PER_TOKEN)
+            for prompt in prompts:
+                if answer_key(prompt) not in texts:
+                    sample = 1 if answers_once(entrant) else prompt.sample
+                    placeholder = entrant.entrant_id + (f" {sample}" if sample > 1 else "")
+                    texts[answer_key(prompt)] = placeholder.ljust(length, ".")
+                    assumed += 1
+        responses.update(((entrant.entrant_id, key), text) for key, text in texts.items())
+    estimate = estimate_pairs(
+        plan,
+        mode,
+        (
+            (dimension, pairs_of_dimension(plan, dimension, prompts, responses))
+            for dimension in config.dimension_names
+        ),
+        ledger=ledger,
+        judge_model=judge_model,
+        assumed_responses=assumed,
+        counter=counter,
+        pilot=_shares_of_pilot(plan, ledger=ledger) if config.mode(mode).stops else None,
+    )
+    anchors = 0
+    if config.mode(mode).schedule is not None:
+        of_lead = estimate.workloads.values()
+        anchors = sum(config.judging.tests.n_anchors(each.presentations // 2) for each in of_lead)
+    return replace(
+        estimate,
+        anchor_requests=2 * anchors,
+        responses=tuple(priced),
+        response_budget=find_budget(
+            response_terms(plan, since=datetime.now(UTC)),
+            [each.workload for each in priced],
+            ledger=ledger,
+        ),
+    )
+
+
+def _estimate_responses(
+    plan: TournamentPlan,
+    entrant: ApiEntrant,
+    missing: Sequence[Prompt],
+    *,
+    ledger: Ledger,
+) -> ResponseEstimate:
+    prices = response_terms(plan, since=datetime.now(UTC)).prices
+    _, expected = observe_ledger(ledger, entrant.model, on_responses=True)
+    channel = SERVICES[entrant.service].channel
+    return ResponseEstimate(
+        entrant_id=entrant.entrant_id,
+        model=entrant.model,
+        price=prices.models.get(entrant.model),
+        discount=prices.discount(channel),
+        workload=measure_workload(
+            list(build_response_requests(entrant, missing).values()),
+            find_answered=ledger.answered_keys,
+            under_way=keys_under_way(ledger, response_scope(entrant)),
+            tokens_per_reply=min(expected, entrant.max_new_tokens),
+            prices=prices,
+            channel=channel,
+        ),
+        is_free=costs_nothing(entrant, plan.project.environment, prices),
+    )

@@ -1,0 +1,170 @@
+"""The existing work of a mode: its prompts, its stored responses, and their pairs.
+
+Nothing is generated, sent or written. Everything, including failed judge requests, comes from the
+config, the recorded files and the ledger, not from Dagster's storage.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from tournament_assets.foundation.errors import InputError
+from tournament_assets.judging.requests.pairs import (
+    PairToJudge,
+    build_match_list,
+    filter_pairs_for_dimension,
+    split_identical,
+)
+from tournament_assets.judging.requests.requests import JudgeRequests
+from tournament_assets.judging.requests.verdict_parsing import FailureClass
+from tournament_assets.judging.settlement.recovery import find_failed_requests
+from tournament_assets.project.plan import TournamentPlan, requests_for_pairs, select_prompts
+from tournament_assets.project.project_files import (
+    entrant_fingerprint,
+    load_bank,
+    load_rubric,
+)
+from tournament_assets.recorded.recorded_responses import load_recorded_responses
+from tournament_assets.tournament.config import Mode
+from tournament_assets.tournament.entrants import (
+    AnyEntrant,
+    RecordedEntrant,
+    answers_once,
+)
+from tournament_assets.tournament.judges import Judge
+from tournament_assets.tournament.prompts import AnswerKey, Prompt, answer_key, first_samples
+
+if TYPE_CHECKING:
+    from tournament_assets.ledger import Ledger
+
+
+def load_bank_and_selection(
+    plan: TournamentPlan, mode: Mode
+) -> tuple[list[Prompt], Sequence[Prompt]]:
+    """Return all of a tournament's prompts, and those of a mode.
+
+    Raises:
+        InputError: If the bank cannot be used.
+    """
+    config = plan.config
+    bank = load_bank(config, plan.project)
+    return bank, select_prompts(config, mode, bank)
+
+
+def known_responses(
+    plan: TournamentPlan,
+    entrant: AnyEntrant,
+    bank: Sequence[Prompt],
+    prompts: Sequence[Prompt],
+    *,
+    ledger: "Ledger",
+) -> dict[AnswerKey, str]:
+    """Return an entrant's existing responses to the given prompts, by prompt and sample."""
+    if answers_once(entrant) and any(each.sample > 1 for each in prompts):
+        firsts = first_samples(prompts)
+        once = known_responses(plan, entrant, bank, firsts, ledger=ledger)
+        return {
+            answer_key(each): once[each.prompt_id, 1]
+            for each in prompts
+            if (each.prompt_id, 1) in once
+        }
+    keys = {answer_key(prompt) for prompt in prompts}
+    if isinstance(entrant, RecordedEntrant):
+        path = plan.project.resolve(entrant.responses, what=f"{entrant.entrant_id}'s responses")
+        recorded = load_recorded_responses(path, entrant, prompts=bank).responses
+        return {answer_key(row): row.text for row in recorded if answer_key(row) in keys}
+    try:
+        identity = entrant_fingerprint(entrant, plan.project)
+    except InputError:
+        return {}
+    stored = ledger.responses(identity, [prompt.fingerprint for prompt in prompts])
+    return {answer_key(response): response.text for response in stored.values()}
+
+
+def pairs_of_dimension(
+    plan: TournamentPlan,
+    dimension: str,
+    prompts: Sequence[Prompt],
+    responses: dict[tuple[str, AnswerKey], str],
+) -> list[PairToJudge]:
+    """Return the pairs that are judged on a dimension."""
+    rules = plan.config.dimensions[dimension]
+    matches = build_match_list(prompts, responses, entrants=plan.config.entrant_ids)
+    return filter_pairs_for_dimension(matches.pairs, needs_gold_answer=rules.needs_gold_answer)
+
+
+def existing_requests(
+    plan: TournamentPlan, mode: Mode, judge: Judge, *, ledger: "Ledger"
+) -> dict[str, JudgeRequests]:
+    """Return a judge's requests about the existing responses, by dimension."""
+    config = plan.config
+    bank, prompts = load_bank_and_selection(plan, mode)
+    responses = {
+        (entrant.entrant_id, key): text
+        for entrant in config.entrants
+        for key, text in known_responses(plan, entrant, bank, prompts, ledger=ledger).items()
+    }
+    requests: dict[str, JudgeRequests] = {}
+    for dimension in config.dimension_names:
+        pairs = pairs_of_dimension(plan, dimension, prompts, responses)
+        if config.judging.identical_responses_tie:
+            pairs, _ = split_identical(pairs)
+        requests[dimension] = requests_for_pairs(
+            plan,
+            pairs,
+            load_rubric(config, plan.project, dimension),
+            judge=judge,
+        )
+    return requests
+
+
+@dataclass(frozen=True, slots=True)
+class FailedPresentation:
+    """A presentation that the judge was asked about but that has no verdict.
+
+    Attributes:
+        entrant_a: The pair's first entrant.
+        entrant_b: The pair's second entrant.
+        presentation: `ab` or `ba`.
+        failure: Why there is no verdict.
+    """
+
+    dimension: str
+    prompt_id: str
+    entrant_a: str
+    entrant_b: str
+    presentation: str
+    failure: FailureClass
+
+
+def find_failed_presentations(
+    plan: TournamentPlan, mode: Mode, *, ledger: "Ledger", judge_model: str | None = None
+) -> list[FailedPresentation]:
+    """Return what could be judged again, by dimension and pair, without asking a judge."""
+    presentations: list[FailedPresentation] = []
+    scopes = [
+        (plan.verdict_scope(mode, dimension, judge), of_dimension)
+        for judge in plan.config.judges_of(mode, model=judge_model)
+        for dimension, of_dimension in existing_requests(plan, mode, judge, ledger=ledger).items()
+    ]
+    for scope, of_dimension in scopes:
+        dimension = scope.dimension
+        failed = find_failed_requests(
+            (request.request_key for request in of_dimension),
+            scope=scope,
+            ledger=ledger,
+            reply_format=plan.config.judging.reply_format,
+        )
+        presentations.extend(
+            FailedPresentation(
+                dimension=dimension,
+                prompt_id=request.prompt_id,
+                entrant_a=request.entrant_a,
+                entrant_b=request.entrant_b,
+                presentation=request.presentation.value,
+                failure=failed[request.request_key].failure,
+            )
+            for request in of_dimension
+            if request.request_key in failed
+        )
+    return presentations

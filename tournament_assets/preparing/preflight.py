@@ -1,0 +1,408 @@
+"""Checks of everything that must be right before money is spent, all at once.
+
+`tournament doctor` uses them too, and checks what does not stop a run. They cost nothing: a judging
+service is only asked whether it knows a model.
+"""
+
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from enum import StrEnum
+from functools import partial
+from importlib.metadata import PackageNotFoundError, version
+
+from upath import UPath
+
+from tournament_assets.foundation.errors import InputError, Problems, TournamentError
+from tournament_assets.foundation.extensions import added_rows
+from tournament_assets.generation.devices import DEVICES, device_problem
+from tournament_assets.judging.costs.prices import load_newest_prices
+from tournament_assets.preparing.existing_work import known_responses, load_bank_and_selection
+from tournament_assets.project.config_files import with_lines
+from tournament_assets.project.plan import TournamentPlan, select_prompts
+from tournament_assets.project.playing_judges import ADVICE, WHY, playing_judges
+from tournament_assets.project.project_files import (
+    entrant_file_problems,
+    load_bank,
+    load_rubrics,
+    places_of,
+)
+from tournament_assets.provenance.origins import rerun_command
+from tournament_assets.providers.openers import (
+    JudgeConnection,
+    judge_problems,
+    unknown_model_problem,
+)
+from tournament_assets.recorded.recorded_responses import load_recorded_responses
+from tournament_assets.responses.api_responses import (
+    asked_as_a_judge,
+    missing_key,
+    service_problems,
+)
+from tournament_assets.tournament.config import Mode
+from tournament_assets.tournament.entrants import (
+    AnthropicApiEntrant,
+    AnyEntrant,
+    LocalEntrant,
+    OpenAiApiEntrant,
+    RecordedEntrant,
+    answers_once,
+)
+from tournament_assets.tournament.judges import Judge
+from tournament_assets.tournament.prompts import Prompt, first_samples
+from tournament_assets.verdicts.judge_requests import (
+    missing_budget_problem,
+    open_ledger,
+    price_problem,
+    response_terms,
+)
+
+
+def refuse_bad_input(
+    plan: TournamentPlan,
+    mode: Mode,
+    *,
+    skip_judging: bool = False,
+    judge_model: str | None = None,
+    ledger_url: str | None = None,
+    needs_no_budget: bool = False,
+    allows_partial: bool = False,
+) -> None:
+    """Read every input of a tournament, and spend nothing.
+
+    A server that answers for an entrant is checked if the ledger lacks some of its responses.
+
+    Args:
+        mode: The mode that is about to run.
+        skip_judging: Whether the judge will not be asked, so that no key is needed.
+        ledger_url: Where responses are kept; None if there are none.
+        needs_no_budget: Whether the run says that its headline may be paid for without a budget.
+        allows_partial: Whether the run goes on without some of several judges.
+
+    Raises:
+        InputError: With every problem found.
+    """
+    problems, placed = Problems(), partial(with_lines, plan.shown_path)
+    bank: list[Prompt] = []
+    with problems.collected():
+        bank = load_bank(plan.config, plan.project)
+        select_prompts(plan.config, mode, bank)
+    with problems.collected():
+        load_rubrics(plan.config, plan.project)
+    for refuse in added_rows("preflight"):
+        with problems.collected():
+            refuse(plan)
+    problems.extend(_entrant_problems(plan, bank))
+    problems.extend(_service_problems(plan, mode, ledger_url))
+    judges: tuple[Judge, ...] = ()
+    with problems.collected():
+        judges = plan.config.judges_of(mode, model=judge_model)
+        for judge in judges:
+            for problem in (judge.model_problem, price_problem(plan.config, judge)):
+                if problem is not None:
+                    problems.add(problem)
+            if not skip_judging:
+                problems.extend(judge_problems(judge, plan.project.environment))
+    if not skip_judging:
+        budget_problem = missing_budget_problem(plan, mode, is_allowed=needs_no_budget)
+        if budget_problem is not None:
+            problems.add(budget_problem)
+    problems.raise_if_any(placed)
+    if _will_generate(plan, mode, ledger_url):
+        asked = {
+            f"entrant {each.entrant_id!r}": asked_as_a_judge(each, judges).asking(each.model)
+            for each in plan.config.entrants
+            if isinstance(each, AnthropicApiEntrant)
+        }
+        problems.extend(_model_problems(plan, asked))
+        named = {} if skip_judging else {f"the judge {each.name!r}": each for each in judges}
+        of_judges = list(_model_problems(plan, named))
+        if not (allows_partial and len(of_judges) < len(judges)):
+            problems.extend(of_judges)
+    problems.raise_if_any(placed)
+
+
+def _will_generate(plan: TournamentPlan, mode: Mode, ledger_url: str | None) -> bool:
+    """Return whether a response has to be made, so that a judge's problem would show late."""
+    made = [each for each in plan.config.entrants if not isinstance(each, RecordedEntrant)]
+    if not made or ledger_url is None:
+        return bool(made)
+    bank, prompts = load_bank_and_selection(plan, mode)
+    with open_ledger(ledger_url) as ledger:
+        return any(
+            len(known_responses(plan, each, bank, prompts, ledger=ledger)) < len(prompts)
+            for each in made
+        )
+
+
+def _model_problems(plan: TournamentPlan, asked: Mapping[str, Judge]) -> Iterator[str]:
+    """Describe whose service cannot be reached, and whose model nobody knows."""
+    connection = JudgeConnection.from_environment(plan.project.environment, plan.project.folder)
+    priced = load_newest_prices(plan.config.judging.prices).models
+    for what, judge in asked.items():
+        if judge.row.is_free:
+            continue
+        try:
+            with connection.service(judge) as service:
+                problem = unknown_model_problem(
+                    service, judge.model, what=what, priced=priced, is_free=judge.is_free
+                )
+        except TournamentError as error:
+            problem = f"{what}: {error}"
+        if problem is not None:
+            yield problem
+
+
+def _entrant_problems(plan: TournamentPlan, bank: list[Prompt]) -> Iterator[str]:
+    local: list[LocalEntrant] = []
+    for entrant in plan.config.entrants:
+        if isinstance(entrant, LocalEntrant):
+            local.append(entrant)
+        else:
+            yield from _file_problems(plan, entrant, bank)
+    asked = plan.project.environment.get("TOURNAMENT_DEVICE")
+    problem = device_problem(asked) if local and asked else None
+    if problem is not None:
+        yield problem
+    yield from entrant_file_problems(local, plan.project)
+
+
+def _file_problems(plan: TournamentPlan, entrant: AnyEntrant, bank: list[Prompt]) -> Sequence[str]:
+    try:
+        places = places_of(entrant, plan.project)
+        if bank and isinstance(entrant, RecordedEntrant):
+            load_recorded_responses(places[0], entrant, prompts=bank)
+    except InputError as error:
+        return error.problems
+    return ()
+
+
+def _service_problems(plan: TournamentPlan, mode: Mode, ledger_url: str | None) -> list[str]:
+    environment = plan.project.environment
+    asked = [
+        each
+        for each in plan.config.entrants
+        # What the ledger holds is looked at only where it decides something.
+        if isinstance(each, OpenAiApiEntrant)
+        or (isinstance(each, AnthropicApiEntrant) and missing_key(each, environment))
+    ]
+    if not asked:
+        return []
+    try:
+        _, prompts = load_bank_and_selection(plan, mode)
+    except InputError:  # it is among the problems already
+        return []
+    terms = response_terms(plan, since=datetime.now(UTC))
+    with ExitStack() as stack:
+        ledger = ledger_url and stack.enter_context(open_ledger(ledger_url))
+        return [
+            problem
+            for entrant in asked
+            for problem in service_problems(
+                entrant,
+                first_samples(prompts) if answers_once(entrant) else prompts,
+                ledger=ledger or None,
+                environment=environment,
+                terms=terms,
+            )
+        ]
+
+
+_PACKAGES = ("tournament-assets", "dagster", "dagster-webserver", "anthropic", "openai", "torch")
+_LEAST_FREE_GIB = 5.0
+
+
+class Health(StrEnum):
+    """The status of a check."""
+
+    OK = "ok"
+    WARNING = "look"
+    """Some runs work without it."""
+    BROKEN = "broken"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """The result of one check.
+
+    Attributes:
+        health: How it stands.
+        said: What was found.
+        advice: What to do; empty if nothing. Each command that it names is between backticks.
+    """
+
+    subject: str
+    health: Health
+    said: str
+    advice: str = ""
+
+
+def diagnose_packages() -> Iterator[Finding]:
+    """Return the installed versions that matter."""
+    for name in _PACKAGES:
+        try:
+            yield Finding(name, Health.OK, version(name))
+        except PackageNotFoundError:
+            yield Finding(
+                name, Health.BROKEN, "not installed", "install the package with its dependencies"
+            )
+
+
+def diagnose_device(plans: Sequence[TournamentPlan], asked: str) -> Finding:
+    """Describe what entrants with weights would generate on.
+
+    Args:
+        asked: The value of `TOURNAMENT_DEVICE`; `auto` or empty for CUDA if there is one.
+    """
+    loaded = [
+        entrant.entrant_id
+        for plan in plans
+        for entrant in plan.config.entrants
+        if isinstance(entrant, LocalEntrant)
+    ]
+    if not loaded:
+        return Finding("device", Health.OK, "no entrant loads weights, so none is needed")
+    if device_problem(asked or "auto") is not None:
+        return Finding(
+            "device", Health.BROKEN, f"TOURNAMENT_DEVICE is {asked!r}", f"expected {DEVICES}"
+        )
+    try:
+        from tournament_assets.generation.models.base_models import pick_device
+    except ImportError as error:
+        return Finding("device", Health.BROKEN, f"torch cannot be imported: {error}", "install it")
+    picked = pick_device()
+    if asked.startswith("cuda") and picked.device != "cuda":
+        return Finding(
+            "device",
+            Health.BROKEN,
+            f"TOURNAMENT_DEVICE is {asked!r}; without it: {picked.sentence}",
+            "install torch for CUDA and check nvidia-smi, or `export TOURNAMENT_DEVICE=cpu`",
+        )
+    if picked.device == "cpu":
+        return Finding(
+            "device",
+            Health.WARNING,
+            picked.sentence,
+            "7B models need a GPU; tiny ones and recorded files do not",
+        )
+    return Finding("device", Health.OK, picked.sentence)
+
+
+def diagnose_ledger(url: str, plans: Sequence[TournamentPlan]) -> Finding:
+    """Return whether the ledger of paid work opens, and what it waits for.
+
+    Args:
+        url: Its SQLAlchemy URL.
+        plans: Whose work is looked for.
+    """
+    try:
+        with open_ledger(url) as ledger:
+            waiting = [
+                (rerun_command(plan, scope.mode), len(batches))
+                for plan in plans
+                for scope, batches in ledger.open_scopes(plan.tournament_id).items()
+            ]
+    except TournamentError as error:
+        advice = "correct it, or `unset TOURNAMENT_LEDGER_URL` for the project's own"
+        return Finding("ledger", Health.BROKEN, str(error), advice)
+    if waiting:
+        commands = " and ".join(f"`{each}`" for each in dict(waiting))
+        return Finding(
+            "ledger",
+            Health.WARNING,
+            f"it opens; batches to be collected: {sum(count for _, count in waiting)}",
+            f"run {commands}, or keep `tournament ui` running, which collects them",
+        )
+    return Finding("ledger", Health.OK, "it opens, and waits for no batch")
+
+
+def diagnose_storage(place: str) -> Finding:
+    """Return whether assets can be kept where they are to be.
+
+    Args:
+        place: A folder, or the URL of an object store.
+    """
+    path = UPath(place)
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+        probe = path / ".doctor"
+        probe.write_bytes(b"")
+        probe.unlink()
+    except Exception as error:  # noqa: BLE001 (each object store has errors of its own)
+        return Finding(
+            "storage",
+            Health.BROKEN,
+            f"{type(error).__name__}: {place}",
+            "correct it, or `unset TOURNAMENT_STORAGE` for the project's own",
+        )
+    if path.protocol not in ("", "file", "local"):
+        return Finding("storage", Health.OK, place)
+    free = shutil.disk_usage(str(path)).free / 2**30
+    if free < _LEAST_FREE_GIB:
+        return Finding(
+            "storage",
+            Health.WARNING,
+            f"{place}: {free:.1f} GiB free",
+            "make room before a headline",
+        )
+    return Finding("storage", Health.OK, f"{place}: {free:.0f} GiB free")
+
+
+def diagnose_tournament(
+    plan: TournamentPlan, *, environment: Mapping[str, str], ledger_url: str, is_wanted: bool
+) -> Iterator[Finding]:
+    """Return whether a tournament could run now: its files, its entrants, its judge.
+
+    Args:
+        ledger_url: The ledger's SQLAlchemy URL.
+        is_wanted: Whether somebody asked for this very tournament: what it lacks is broken then.
+    """
+    name = plan.tournament_id
+    modes_of: dict[str, list[str]] = {}
+    for mode in plan.config.mode_names:
+        try:
+            refuse_bad_input(plan, mode, skip_judging=True, ledger_url=ledger_url)
+            modes_of.setdefault("", []).append(mode)
+        except InputError as error:
+            for problem in error.problems:
+                modes_of.setdefault(problem, []).append(mode)
+    for problem, modes in modes_of.items():
+        yield Finding(
+            f"{name}: {' and '.join(modes)}",
+            Health.BROKEN if problem and is_wanted else Health.WARNING if problem else Health.OK,
+            problem or "every input can be read",
+        )
+    names = plan.config.mode_names
+    used = {judge.name: judge for mode in names for judge in plan.config.judges_of(mode)}
+    judges = used.values()
+    playing = [each for mode in names for each in playing_judges(plan, mode)]
+    for each in dict.fromkeys(playing):
+        yield Finding(f"{name}: judge", Health.WARNING, f"{each.said}: {WHY}", ADVICE)
+    problems = dict.fromkeys(
+        problem for each in judges for problem in judge_problems(each, environment)
+    )
+    if problems:
+        health = Health.BROKEN if is_wanted else Health.WARNING
+        yield from (Finding(f"{name}: judge", health, problem) for problem in problems)
+        return
+    for service in dict.fromkeys(each.service for each in judges if each.row.is_free):
+        yield Finding(f"{name}: judge", Health.OK, f"{service}: costs nothing")
+    for judge in judges:
+        if not judge.row.is_free:
+            yield _diagnose_model(plan, environment, judge)
+
+
+def _diagnose_model(plan: TournamentPlan, environment: Mapping[str, str], judge: Judge) -> Finding:
+    model = judge.model
+    subject = f"{plan.tournament_id}: judge"
+    connection = JudgeConnection.from_environment(environment, plan.project.folder)
+    try:
+        with connection.service(judge) as service:
+            warning = service.check_model(model)
+    except TournamentError as error:
+        return Finding(subject, Health.BROKEN, f"{model}: {error}", "check the key and the address")
+    if warning is not None:
+        return Finding(subject, Health.WARNING, f"{model}: {warning}")
+    return Finding(subject, Health.OK, f"{model}: the service knows it")

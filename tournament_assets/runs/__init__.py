@@ -1,1 +1,0 @@
-"""What surrounds a run: price estimates, preflight checks, provenance, and ledger transfers."""
