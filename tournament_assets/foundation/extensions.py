@@ -5,7 +5,7 @@ are called after the kind of row, each with one value `ROWS`. A missing folder a
 
 | module | `ROWS` | read by |
 |---|---|---|
-| `commands` | by name, where a command is and what the list says about it | `cli` |
+| `commands` | by name (`bank`, `ledger import`), where a command is and its help line | `cli` |
 | `configs` | by title, the model of a file of its own | `tournament configuration` |
 | `config_keys` | models of keys of a tournament's config | `tournament/config.py` |
 | `config_problems` | functions that find problems across keys | `project/config_files.py` |
