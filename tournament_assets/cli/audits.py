@@ -1,12 +1,12 @@
 """`tournament audit`, `fair-comparison`: what the stored tables of a mode say."""
 
-import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import click
 
 from tournament_assets.audits.fair_comparison import COMPARED, is_in_ratings
+from tournament_assets.cli.opening import load_plan, stored_tables
 from tournament_assets.cli.options import (
     config_option,
     json_option,
@@ -21,7 +21,6 @@ from tournament_assets.graph.assets.prompts import selected_prompts
 from tournament_assets.graph.assets.ratings import ratings
 from tournament_assets.graph.assets.responses import entrant_responses
 from tournament_assets.graph.assets.verdicts import judge_verdicts
-from tournament_assets.project.config_files import load_config
 from tournament_assets.project.playing_judges import playing_judges
 from tournament_assets.reports.audit_tables import AuditReport
 from tournament_assets.reports.fair_tables import FairReport, families_of
@@ -83,10 +82,8 @@ def audit_command(
 
 def _read_audit(config_path: Path, mode: Mode) -> AuditReport:
     """Read both stored audits, without computing anything again."""
-    from tournament_assets import definitions, launching
-
-    plan = definitions.build_plan(load_config(config_path), os.environ)
-    stored = launching.StoredTables(plan, mode, environment=os.environ)
+    plan = load_plan(config_path)
+    stored = stored_tables(plan, mode)
     coverage = stored.of_mode(reports.audit.__name__)
     findings = stored.of_mode(reports.prompt_audit.__name__)
     panels = [stored.by_name(each) for each in LIGHT_TABLES]
@@ -134,7 +131,7 @@ def fair_comparison_command(
     If an entrant lacks responses or judgments, few prompts are common; leave it out to see the
     others on all prompts that they share.
     """  # noqa: D301 (\b tells click to keep the lines that follow)
-    report = load_fair_report(config_path, mode, excluded=excluded, environment=os.environ)
+    report = load_fair_report(config_path, mode, excluded=excluded)
     show_report(
         report.document,
         lambda: report.values,
@@ -144,18 +141,14 @@ def fair_comparison_command(
     )
 
 
-def load_fair_report(
-    config_path: Path, mode: Mode, *, excluded: Sequence[str], environment: Mapping[str, str]
-) -> FairReport:
+def load_fair_report(config_path: Path, mode: Mode, *, excluded: Sequence[str]) -> FairReport:
     """Return a mode's fair comparison: the stored one, or a new one if entrants are left out.
 
     Args:
         excluded: Entrants to leave out.
     """
-    from tournament_assets import definitions, launching
-
-    plan = definitions.build_plan(load_config(config_path), environment)
-    stored = launching.StoredTables(plan, mode, environment=environment)
+    plan = load_plan(config_path)
+    stored = stored_tables(plan, mode)
     left_out = tuple(dict.fromkeys(excluded))
     verdicts = stored.by_name(judge_verdicts.__name__)
     if left_out:

@@ -9,6 +9,7 @@ from urllib.parse import urlencode
 
 import click
 
+from tournament_assets.cli.opening import opened_ledger, stored_tables
 from tournament_assets.cli.options import config_option, find_config
 from tournament_assets.extras.people.assets import label_worths
 from tournament_assets.extras.people.label_records import LabelRecords, LabelSample, clean_rater
@@ -116,8 +117,6 @@ def label_group(
     given: close the page or kill the server at any time, and begin again where you stopped.
     Several raters can work at once, each under a name of their own.
     """
-    from tournament_assets import launching
-
     context = click.get_current_context()
     if context.invoked_subcommand is not None:
         return
@@ -131,7 +130,7 @@ def label_group(
     names = [clean_rater(name) for name in raters]
     if out is not None and len(names) != 1:
         raise click.UsageError("--out writes the page of one rater: give one --rater.")
-    with launching.opened_ledger(config_path, os.environ) as (plan, ledger):
+    with opened_ledger(config_path) as (plan, ledger):
         pairs = pairs_to_label(plan, mode, dimension, ledger=ledger)
         records = LabelRecords.of(ledger)
         sample = _Scope(plan, mode, dimension, pairs, records).draw(_DrawOptions(**drawing))
@@ -244,11 +243,9 @@ class _Scope:
         return extend_by_worth(self.pairs, before, worth, n_new=n_next)
 
     def _verdicts(self, problem: str) -> AnyTable:
-        from tournament_assets import launching
-
         if self.dimension is None:
             raise click.UsageError(problem)
-        stored = launching.StoredTables(self.plan, self.mode, environment=os.environ)
+        stored = stored_tables(self.plan, self.mode)
         tables = stored.by_name(judge_verdicts.__name__, [self.dimension])
         stored.raise_if_missing()
         return tables[self.dimension]
@@ -305,10 +302,8 @@ def label_import_command(
     Other tools' labels count for pairs of the sample that was drawn here. If none was drawn,
     --random says that the labelled pairs are a random draw, and they become the sample.
     """
-    from tournament_assets import launching
-
     problems = Problems()
-    with launching.opened_ledger(config_path, os.environ) as (plan, ledger):
+    with opened_ledger(config_path) as (plan, ledger):
         records = LabelRecords.of(ledger)
         if format_name == "votes":
             for path in files:

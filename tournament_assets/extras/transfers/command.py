@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from tournament_assets.cli.opening import opened_ledger
 from tournament_assets.cli.options import config_option, mode_option
 from tournament_assets.extras.transfers.transfers import (
     export_judgments,
@@ -28,9 +29,7 @@ from tournament_assets.providers.openers import JudgeConnection
 )
 def ledger_export_command(config_path: Path, mode: str, out: Path) -> None:
     """Write all replies that the ledger holds to a mode's requests, one file per dimension."""
-    from tournament_assets import launching
-
-    with launching.opened_ledger(config_path, os.environ) as (plan, ledger):
+    with opened_ledger(config_path) as (plan, ledger):
         written = export_judgments(plan, mode, out, ledger=ledger)
     for path, count in written.items():
         click.echo(f"{path}: {count} replies")
@@ -47,9 +46,7 @@ def ledger_import_command(config_path: Path, files: tuple[Path, ...]) -> None:
     and texts; what does not match is counted. A gateway's message in place of the judge's reply is
     kept as a failure: see `tournament rejudge`.
     """
-    from tournament_assets import launching
-
-    with launching.opened_ledger(config_path, os.environ) as (plan, ledger):
+    with opened_ledger(config_path) as (plan, ledger):
         reports = import_files(files, plan, ledger=ledger)
     for report in reports:
         lost = f", {report.unmatched} that match nothing asked today" if report.unmatched else ""
@@ -70,9 +67,7 @@ def ledger_recover_command(config_path: Path, judge_model: str | None) -> None:
     the config names. A batch that answers a request of this tournament is taken back with all its
     replies.
     """
-    from tournament_assets import launching
-
-    with launching.opened_ledger(config_path, os.environ) as (plan, ledger):
+    with opened_ledger(config_path) as (plan, ledger):
         report = recover_replies(
             plan,
             ledger=ledger,
