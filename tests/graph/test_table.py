@@ -157,7 +157,7 @@ def test_win_rates_are_made_without_dagster(plan: TournamentPlan, tmp_path: Path
 
 
 def test_a_tournament_has_no_row_of_what_its_config_does_not_ask_for(plan: TournamentPlan) -> None:
-    conditional = {"entrant_requests", "jury", "judging_decisions"}
+    conditional = {"entrant_requests", "jury"}
     assert conditional <= {row.name for row in ASSETS}
     assert conditional.isdisjoint(rows_of(plan))
 

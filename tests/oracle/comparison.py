@@ -87,12 +87,11 @@ class Oracle:
 
     def rows(self, asset: str) -> list[Any]:
         """Return a table's rows; none if the run has no such table."""
-        row_type: type[Any] = row_of(asset).row_type
         return [
             row
             for (name, _), table in self.drawn.tables.values.items()
             if name == asset
-            for row in rows_of(row_type, table)
+            for row in rows_of(row_of(asset).row_type, table)
         ]
 
     def table_differences(self) -> Iterator[str]:

@@ -27,7 +27,6 @@ from tournament_assets.storage.tables import (
 )
 from tournament_assets.tournament.asset_rows import MeasureRow
 from tournament_assets.tournament.config import CheckThresholds, Mode, TournamentConfig
-from tournament_assets.tournament.judges import AdaptiveConfig
 from tournament_assets.trust.measures import LIGHT_TABLES, lights_of
 
 BattleLinks = Callable[..., Sequence[tuple[str, str]]]
@@ -173,11 +172,6 @@ class Page:
     def checks(self) -> CheckThresholds:
         """The thresholds of the checks."""
         return self.config.checks
-
-    @property
-    def adaptive(self) -> AdaptiveConfig | None:
-        """How pairs stop early in this mode, if they do."""
-        return self.config.mode(self.mode).adaptive
 
     @property
     def battles(self) -> BattleTables | None:

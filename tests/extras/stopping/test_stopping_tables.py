@@ -1,9 +1,9 @@
 import math
 
 from tests.reports.builders import leader_row
-from tournament_assets.ratings.decisions import DecisionRow
-from tournament_assets.reports.stopping_tables import stopping_section
-from tournament_assets.tournament.judges import AdaptiveConfig
+from tournament_assets.extras.stopping.decisions import DecisionRow
+from tournament_assets.extras.stopping.mode_keys import AdaptiveConfig
+from tournament_assets.extras.stopping.stopping_tables import stopping_section
 
 STOPPING = AdaptiveConfig(goal="bank")
 WEAK = "weak $x$"

@@ -15,15 +15,16 @@ import numpy as np
 
 from tests.projects import SmallProject, make_project, write_json_lines
 from tournament_assets.audits.prompt_findings import FindingKind
+from tournament_assets.extras.stopping.decisions import DecisionRow
+from tournament_assets.extras.stopping.mode_keys import AdaptiveConfig
+from tournament_assets.extras.stopping.stopping_tables import stopping_section
 from tournament_assets.graph.plain_runs import PlainRun
 from tournament_assets.ratings.bradley_terry import fit_bradley_terry
-from tournament_assets.ratings.decisions import DecisionRow
 from tournament_assets.ratings.matches import code_judgments
 from tournament_assets.ratings.rating_methods import GAP
 from tournament_assets.reports.claims import Statements, against_ratings
 from tournament_assets.reports.run.dimension_sections import numbers_section
 from tournament_assets.reports.statements import Careful, Equivalent, Undecided, answer
-from tournament_assets.reports.stopping_tables import stopping_section
 from tournament_assets.storage.tables import rows_of
 from tournament_assets.tournament.asset_rows import (
     CoverageRow,
@@ -32,7 +33,6 @@ from tournament_assets.tournament.asset_rows import (
     RatingRow,
     WinRateRow,
 )
-from tournament_assets.tournament.judges import AdaptiveConfig
 from tournament_assets.tournament.verdicts import Judgment
 from tournament_assets.verdicts.table_rows import judgments_of
 
