@@ -8,7 +8,7 @@ from playwright.sync_api import Browser, expect
 from tests.browser.pages import SCREENSHOTS, USES_CHROMIUM, open_page
 from tests.reports.builders import page_of, render_pages, section_row
 from tournament_assets.extras.stopping.decisions import DecisionRow
-from tournament_assets.extras.stopping.mode_keys import AdaptiveConfig
+from tournament_assets.extras.stopping.mode_keys import AdaptiveConfig, AdaptiveKeys
 from tournament_assets.extras.stopping.stopping_tables import stopping_section
 
 DIMENSIONS = {
@@ -48,6 +48,8 @@ STOPS = [
     for dimension, goal in (("factuality", "bank"), ("calibration", "population"))
 ]
 
+STOPPING = AdaptiveKeys(adaptive=AdaptiveConfig(goal="bank"))
+
 pytestmark = USES_CHROMIUM
 
 
@@ -56,7 +58,7 @@ def test_the_table_of_stops_is_read_whole_however_long_the_names(
     browser: Browser, tmp_path: Path, width: int
 ) -> None:
     section = stopping_section(
-        STOPS, dict.fromkeys(DIMENSIONS, ()), adaptive=AdaptiveConfig(goal="bank"), prices={}
+        STOPS, dict.fromkeys(DIMENSIONS, ()), mode_config=STOPPING, prices={}
     )
     assert section is not None
     report = page_of(DIMENSIONS, sections=[section_row("stopping", section)])

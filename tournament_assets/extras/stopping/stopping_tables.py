@@ -5,7 +5,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from tournament_assets.extras.stopping.decisions import DecisionRow, last_rounds
-from tournament_assets.extras.stopping.mode_keys import AdaptiveConfig
+from tournament_assets.extras.stopping.mode_keys import adaptive_of
 from tournament_assets.foundation.formatting import (
     format_confidence,
     format_count_of,
@@ -30,6 +30,7 @@ from tournament_assets.reports.report_tables import (
     ThemedPicture,
 )
 from tournament_assets.tournament.asset_rows import LeaderboardRow, by_dimension
+from tournament_assets.tournament.places import Frozen
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -45,7 +46,7 @@ def stopping_section(
     judging_decisions: Sequence[DecisionRow],
     leaderboard: Mapping[str, Sequence[LeaderboardRow]],
     *,
-    adaptive: AdaptiveConfig | None,
+    mode_config: Frozen,
     prices: Mapping[str, float | None],
 ) -> ReportSection | None:
     """Return the report section on where judging stopped.
@@ -53,9 +54,10 @@ def stopping_section(
     Args:
         judging_decisions: Rows of the table, all dimensions.
         leaderboard: Rows of the table by dimension, best entrant first.
-        adaptive: How pairs stop; None where every pair is judged on every prompt.
+        mode_config: What the config says about the mode.
         prices: US dollars that judging cost, by dimension; None where no price is known.
     """
+    adaptive = adaptive_of(mode_config)
     last = last_rounds(row for row in judging_decisions if row.goal in _GOALS)
     if adaptive is None or not last:
         return None
