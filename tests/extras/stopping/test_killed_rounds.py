@@ -4,9 +4,11 @@ from random import Random
 
 import pytest
 
+from tests.torture.conftest import nursery
 from tests.torture.forking import Nursery
 from tests.torture.rounds import random_lives, run_killed
 
+__all__ = ["nursery"]
 pytestmark = pytest.mark.e2e
 
 
