@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from tournament_assets.extras.stopping.decisions import EVERYTHING, DecisionRow, last_rounds
 from tournament_assets.extras.stopping.mode_keys import AdaptiveConfig, adaptive_of
 from tournament_assets.judging.requests.pairs import PairToJudge
-from tournament_assets.judging.requests.requests import JudgeRequests, by_pair
+from tournament_assets.judging.requests.requests import by_pair
 from tournament_assets.judging.requests.verdict_parsing import (
     needs_second_question,
     read_reply,
@@ -419,13 +419,18 @@ def course_so_far(
     ledger: Ledger,
 ) -> Course:
     """Decide which pairs of a dimension are judged, from the replies that the ledger holds."""
-    find_verdicts = verdicts_in_ledger(
-        ledger,
-        rubric,
-        plan.config.judging,
-        lambda own: [requests_of_share(plan, own, rubric, judge) for judge in judges],
-    )
-    return decide_mode(plan, mode, pairs, find_verdicts, dimension=rubric.dimension, judges=judges)
+    judging = plan.config.judging
+    is_free = is_free_with(judging)
+
+    def find(pairs: Sequence[PairToJudge]) -> Mapping[PairKey, Sequence[VerdictRow]]:
+        identical = [pair for pair in pairs if is_free(pair)]
+        requests = [requests_of_share(plan, pairs, rubric, judge) for judge in judges]
+        rows = reply_rows(
+            by_pair(pairs, requests), pairs, ledger.iterate_replies, rubric, identical=identical
+        )
+        return _verdicts(rows, judging)
+
+    return decide_mode(plan, mode, pairs, find, dimension=rubric.dimension, judges=judges)
 
 
 def decide_mode(
@@ -453,33 +458,6 @@ def decide_mode(
 def is_free_with(judging: JudgingConfig) -> Callable[[PairToJudge], bool]:
     """Return a test of whether a pair is settled without asking, having identical responses."""
     return lambda pair: judging.identical_responses_tie and pair.response_a == pair.response_b
-
-
-def verdicts_in_ledger(
-    ledger: Ledger,
-    rubric: Rubric,
-    judging: JudgingConfig,
-    build: Callable[[list[PairToJudge]], Sequence[JudgeRequests]],
-) -> FindVerdicts:
-    """Return a function that reads from the ledger how pairs were settled during judging.
-
-    Args:
-        ledger: Where the replies are.
-        rubric: What the judges go by.
-        judging: How replies are read, and whether pairs of one text are asked about.
-        build: Builds the requests to every judge about some pairs.
-    """
-    is_free = is_free_with(judging)
-
-    def find(pairs: Sequence[PairToJudge]) -> Mapping[PairKey, Sequence[VerdictRow]]:
-        identical = [pair for pair in pairs if is_free(pair)]
-        requests = build(list(pairs))
-        rows = reply_rows(
-            by_pair(pairs, requests), pairs, ledger.iterate_replies, rubric, identical=identical
-        )
-        return _verdicts(rows, judging)
-
-    return find
 
 
 def verdicts_in_table(replies: AnyTable, judging: JudgingConfig) -> FindVerdicts:
