@@ -6,6 +6,7 @@ import pytest
 
 from tests.changed import places_to_test
 from tests.test_house import PACKAGE, ROOT, modules_by_folder
+from tournament_assets.graph.table import ASSETS
 
 
 def drawn_in_the_architecture() -> tuple[set[str], set[str]]:
@@ -60,3 +61,8 @@ def test_what_agents_are_told_is_short() -> None:
 
 def test_a_changed_file_of_an_extra_leads_to_its_tests() -> None:
     assert places_to_test(["tournament_assets/extras/site/site.py"]) == ["tests/extras/site"]
+
+
+def test_an_asset_reads_assets_that_are_there() -> None:
+    names = {row.name for row in ASSETS}
+    assert {name for row in ASSETS for name in row.input_rows()} <= names
