@@ -8,7 +8,7 @@ import gc
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from importlib import import_module
+from pkgutil import resolve_name
 from typing import Any
 
 import click
@@ -20,7 +20,11 @@ from tournament_assets.foundation.errors import (
     TournamentError,
     fold_problems,
 )
-from tournament_assets.foundation.extensions import added_rows_by_name
+from tournament_assets.foundation.extensions import (
+    extension_problems,
+    rows_by_extension,
+    set_broken_aside,
+)
 from tournament_assets.reports.rendering import escape_terminal
 
 _CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
@@ -47,9 +51,6 @@ _CORE: dict[str, tuple[str, str]] = {
     "run": ("cli.running:run_command", "Materialise a tournament, prompts to leaderboard."),
     "ui": ("cli.configuration:ui_command", "Serve the graph and its runs in the browser."),
 }
-_COMMANDS = _CORE | added_rows_by_name("commands")
-"""Each command's module and help line: only a command that is called is imported."""
-
 _errors = Console(stderr=True, highlight=False, soft_wrap=True)
 
 
@@ -70,21 +71,37 @@ def rare_collections() -> Iterator[None]:
         gc.unfreeze()
 
 
+def _commands() -> dict[str, tuple[str, str]]:
+    """Return each command's place and help line: only a command that is called is imported."""
+    core = {name: (f"tournament_assets.{place}", words) for name, (place, words) in _CORE.items()}
+    return core | {
+        name: (f"{extension.package.partition('.')[0]}.{place}", words)
+        for extension, (name, (place, words)) in rows_by_extension("commands", core.items())
+    }
+
+
 class _Commands(click.Group):
     """Turns the project's exceptions into messages and exit codes, in one place."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
-        return sorted(_COMMANDS)
+        set_broken_aside()
+        return sorted(_commands())
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name in _COMMANDS and cmd_name not in self.commands:
-            module, _, name = _COMMANDS[cmd_name][0].partition(":")
-            self.add_command(getattr(import_module(f"tournament_assets.{module}"), name), cmd_name)
+        if cmd_name == "doctor":
+            set_broken_aside()
+        if cmd_name in (rows := _commands()) and cmd_name not in self.commands:
+            self.add_command(resolve_name(rows[cmd_name][0]), cmd_name)
         return super().get_command(ctx, cmd_name)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
         with formatter.section("Commands"):
-            formatter.write_dl([(name, words) for name, (_, words) in sorted(_COMMANDS.items())])
+            set_broken_aside()
+            formatter.write_dl([(name, words) for name, (_, words) in sorted(_commands().items())])
+        if problems := extension_problems():
+            with formatter.section("Left out"):
+                for problem in problems:
+                    formatter.write_text(escape_terminal(problem))
 
     def invoke(self, ctx: click.Context) -> Any:
         try:

@@ -10,7 +10,7 @@ from tournament_assets.reports.sections import SectionRow
 from tournament_assets.reports.stopping_tables import stopping_section
 from tournament_assets.reports.trust_tables import circle_remarks, trust_doubts, trust_section
 
-SECTIONS = (
+_CORE = (
     SectionRow("win-grid", dimension_sections.wins_section),
     SectionRow("stopping", stopping_section),
     SectionRow("jury", jury_section, part="judge"),
@@ -32,5 +32,5 @@ SECTIONS = (
         doubts=method_sections.judge_doubts,
     ),
     SectionRow("provenance", method_sections.provenance_section, part="method"),
-    *added_rows("sections"),
 )
+SECTIONS = (*_CORE, *added_rows("sections", _CORE))
