@@ -20,6 +20,7 @@ from tournament_assets.judging.batch_service import TakesBatches as TakesBatches
 from tournament_assets.judging.batch_service import TokenUsage as TokenUsage
 from tournament_assets.project.config_files import load_config as load_config
 from tournament_assets.project.plan import TournamentPlan as TournamentPlan
+from tournament_assets.project.project_files import places_of as places_of
 from tournament_assets.ratings.matches import Matches as Matches
 from tournament_assets.ratings.rating_evidence import Evidence as Evidence
 from tournament_assets.ratings.rating_evidence import RatingMethod as RatingMethod
@@ -45,6 +46,7 @@ from tournament_assets.tournament.entrant_settings import WrittenEntrant as Writ
 from tournament_assets.tournament.judges import ConfiguredPrice as ConfiguredPrice
 from tournament_assets.tournament.places import Location as Location
 from tournament_assets.tournament.prompts import GeneratedResponse as GeneratedResponse
+from tournament_assets.tournament.prompts import Prompt as Prompt
 from tournament_assets.tournament.service_rows import JudgeService as JudgeService
 from tournament_assets.tournament.service_rows import ServiceConnection as ServiceConnection
 from tournament_assets.trust.lights import Bias as Bias

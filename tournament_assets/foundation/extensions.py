@@ -224,7 +224,7 @@ def _names_of(row: Any) -> tuple[str, ...]:
     """Return what only one row of its kind may be called."""
     if isinstance(row, tuple):
         return row[:1]
-    fields = getattr(row, "model_fields", {})
+    fields = getattr(getattr(row, "entrant", row), "model_fields", {})
     if "loader" in fields:
         return get_args(fields["loader"].annotation)
     name = getattr(row, "name", None)
