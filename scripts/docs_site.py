@@ -1,7 +1,8 @@
 """Hooks of mkdocs: reference pages come from the code, links out of `docs/` become file names.
 
 The pages link to configurations and sources beside them, which a site of the documentation does
-not hold; in the repository the links work as they stand. The example's report is in the site, as
+not hold; in the repository the links work as they stand. A page that shows the example of an
+extension links to its files, whose text is in the site. The example's report is in the site, as
 it is.
 """
 
@@ -18,6 +19,7 @@ from reference_docs import PAGES
 from tournament_assets.reports.rendering import render_template
 
 ROOT = Path(__file__).parents[1]
+_SHOWN = re.compile(r"^\[`[^`]+`\]\((\.\./tests/extension_example/\S+)\)$", re.MULTILINE)
 _OUTSIDE = re.compile(r"\[([^\]]+)\]\((\.\./[^)#\s]+|notebook\.ipynb)(?:#[^)\s]*)?\)")
 
 
@@ -40,6 +42,8 @@ def on_page_content(html: str, **_: Any) -> str:
 def on_page_markdown(markdown: str, *, page: Any, **_: Any) -> str:
     """Replace the links of a page that lead out of the documentation.
 
+    A line that is nothing but a link to a file of the example of an extension shows that file.
+
     Raises:
         PluginError: If a file that a page names is not there.
     """
@@ -51,4 +55,11 @@ def on_page_markdown(markdown: str, *, page: Any, **_: Any) -> str:
         path = f"`{Path(os.path.normpath(target)).relative_to(ROOT).as_posix()}`"
         return match[1] if match[1].strip("`") in path else f"{match[1]} ({path})"
 
-    return _OUTSIDE.sub(name, markdown)
+    def show(match: re.Match[str]) -> str:
+        path = ROOT / "docs" / match[1]
+        if not path.is_file():
+            raise PluginError(f"{page.file.src_uri} shows {match[1]}, which is not there")
+        language = {".py": "python", ".toml": "toml"}[path.suffix]
+        return f"`{path.name}`:\n\n```{language}\n{path.read_text()}```"
+
+    return _OUTSIDE.sub(name, _SHOWN.sub(show, markdown))

@@ -277,4 +277,4 @@ def test_responses_of_an_asset_are_refused_where_nobody_has_assets(tmp_path: Pat
 
 def test_names_that_the_package_does_not_have_are_refused() -> None:
     with pytest.raises(AttributeError, match="'TournamentComponents'"):
-        _ = tournament_assets.TournamentComponents
+        _ = tournament_assets.TournamentComponents  # type: ignore[attr-defined]

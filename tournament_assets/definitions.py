@@ -9,6 +9,8 @@ Environment variables:
     TOURNAMENT_STORAGE      where assets are kept: a folder or s3://…; storage/ in the project
     TOURNAMENT_LEDGER_URL   the ledger's database; ledger/ledger.sqlite in the project
     TOURNAMENT_DEVICE       the torch device of generation; CUDA if there is one, unless given
+    TOURNAMENT_EXTENSIONS   none starts without extensions (read by foundation/extensions.py, when
+                            the first table of rows is imported)
     TOURNAMENT_SLACK_TOKEN, TOURNAMENT_SLACK_CHANNEL
                             where failed runs are reported
     TOURNAMENT_EMAIL_FROM, TOURNAMENT_EMAIL_TO, TOURNAMENT_EMAIL_PASSWORD, TOURNAMENT_SMTP_HOST

@@ -360,6 +360,7 @@ def diagnose_project(
         config_paths: The configs to check; by default all in `configs/`.
     """
     yield from preflight.diagnose_packages()
+    yield from preflight.diagnose_extensions()
     plans = []
     paths = config_paths or sorted((project / "configs").glob("*.yaml"))
     for path in paths:

@@ -80,6 +80,10 @@ def test_a_cache_that_is_never_hit_costs_more_than_none() -> None:
     assert headline.dearest_usd(OPUS, discount=0.5) == dearest
 
 
+def test_a_cache_that_costs_as_much_as_none_pays_from_the_first_hit() -> None:
+    assert replace(OPUS, cache_write_1h=5.0, cache_read=5.0, input=5.0).break_even_hit_rate == 0
+
+
 def test_at_the_break_even_rate_caching_costs_what_no_caching_costs() -> None:
     assert pytest.approx(0.513, abs=0.001) == OPUS.break_even_hit_rate
     many = workload(1_000_000)

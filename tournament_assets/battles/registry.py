@@ -28,8 +28,9 @@ from tournament_assets.tournament.battles import RatingSettings
 from tournament_assets.tournament.prompts import AnswerKey
 
 BattleFormat = ArenaFormat | RowFormat
+_CORE = (TOURNAMENT, JUDGEARENA, PLAIN)
 FORMATS: Mapping[str, BattleFormat] = {
-    each.name: each for each in (TOURNAMENT, JUDGEARENA, PLAIN, *added_rows("formats"))
+    row.name: row for row in (*_CORE, *added_rows("formats", _CORE))
 }
 """Every format by its name."""
 WRITTEN_FORMATS = tuple(each.name for each in FORMATS.values() if each.written)

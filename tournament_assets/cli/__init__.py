@@ -8,19 +8,24 @@ import gc
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from importlib import import_module
+from pkgutil import resolve_name
 from typing import Any
 
 import click
 from rich.console import Console
 
 from tournament_assets.foundation.errors import (
+    ExtensionError,
     InputError,
     InterruptedWorkError,
     TournamentError,
     fold_problems,
 )
-from tournament_assets.foundation.extensions import added_rows_by_name
+from tournament_assets.foundation.extensions import (
+    extension_problems,
+    rows_by_extension,
+    set_broken_aside,
+)
 from tournament_assets.reports.rendering import escape_terminal
 
 _CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
@@ -46,13 +51,6 @@ _CORE: dict[str, tuple[str, str]] = {
     "run": ("cli.running:run_command", "Materialise a tournament, prompts to leaderboard."),
     "ui": ("cli.configuration:ui_command", "Serve the graph and its runs in the browser."),
 }
-_COMMANDS = _CORE | added_rows_by_name("commands")
-"""Each command's module and help line: only a command that is called is imported.
-
-Several words add a command to a group: `battles import` to `battles`, whichever row that has. A
-group that consists of such rows alone has no module.
-"""
-
 _errors = Console(stderr=True, highlight=False, soft_wrap=True)
 
 
@@ -73,27 +71,35 @@ def rare_collections() -> Iterator[None]:
         gc.unfreeze()
 
 
+def _commands() -> dict[str, tuple[str, str]]:
+    """Return each command's place and help line: only a command that is called is imported.
+
+    Several words add a command to a group: `battles import` to `battles`, whichever row that has. A
+    group that consists of such rows alone has no place.
+    """
+    core = {name: (f"tournament_assets.{place}", words) for name, (place, words) in _CORE.items()}
+    return core | {
+        name: (f"{extension.package.partition('.')[0]}.{place}" if place else "", words)
+        for extension, (name, (place, words)) in rows_by_extension("commands", core.items())
+    }
+
+
 def _names_in(group: str = "") -> list[str]:
     """Return the names of a group's rows; of all commands and groups if it is not named."""
     start = group.split()
-    paths = (path.split() for path in _COMMANDS)
+    paths = (path.split() for path in _commands())
     end = len(start)
     return sorted({path[end] for path in paths if path[:end] == start and len(path) > end})
 
 
 def _load_command(path: str) -> click.Command:
     """Import a command; a group comes with the commands that rows add to it."""
-    place, words = _COMMANDS.get(path, ("", ""))
-    module, _, name = place.partition(":")
-    command: click.Command = (
-        getattr(import_module(f"tournament_assets.{module}"), name)
-        if place
-        else click.Group(help=words)
-    )
+    place, words = _commands().get(path, ("", ""))
+    command: click.Command = resolve_name(place) if place else click.Group(help=words)
     command.short_help = words
     for added in _names_in(path):
         if not isinstance(command, click.Group):
-            raise InputError(
+            raise ExtensionError(
                 f"a row adds the command '{path} {added}', and {path!r} is a command; expected a "
                 "group; rename it"
             )
@@ -105,16 +111,24 @@ class _Commands(click.Group):
     """Turns the project's exceptions into messages and exit codes, in one place."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
+        set_broken_aside()
         return _names_in()
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name == "doctor":
+            set_broken_aside()
         if cmd_name in _names_in() and cmd_name not in self.commands:
             self.add_command(_load_command(cmd_name), cmd_name)
         return super().get_command(ctx, cmd_name)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
         with formatter.section("Commands"):
-            formatter.write_dl([(name, _COMMANDS.get(name, ("", ""))[1]) for name in _names_in()])
+            set_broken_aside()
+            formatter.write_dl([(name, _commands().get(name, ("", ""))[1]) for name in _names_in()])
+        if problems := extension_problems():
+            with formatter.section("Left out"):
+                for problem in problems:
+                    formatter.write_text(escape_terminal(problem))
 
     def invoke(self, ctx: click.Context) -> Any:
         try:

@@ -135,11 +135,8 @@ def render_page() -> str:
     """Return the page as Markdown."""
     parts = [_INTRODUCTION]
     seen: set[type[BaseModel]] = set()
-    roots: dict[str, type[BaseModel]] = {
-        "A tournament": TournamentConfig,
-        **added_rows_by_name("configs"),
-    }
-    for title, root in roots.items():
+    roots: dict[str, type[BaseModel]] = {"A tournament": TournamentConfig}
+    for title, root in {**roots, **added_rows_by_name("configs", roots)}.items():
         parts.append(f"## {title}\n")
         for model in _models_below(root):
             if model not in seen:

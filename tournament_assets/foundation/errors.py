@@ -2,6 +2,7 @@
 
     TournamentError
     ├── InputError            bad config, bank, rubric, responses: refused before anything is spent
+    │   └── ExtensionError    an extension cannot be used
     └── WorkError             the input was good, the work failed
         ├── InterruptedWorkError  somebody stopped it; what was paid for is kept
         ├── GenerationError   a model could not be loaded or did not answer
@@ -45,6 +46,10 @@ class InputError(TournamentError):
 
     def __reduce__(self) -> tuple[type["InputError"], tuple[tuple[str, ...]]]:
         return (type(self), (self.problems,))
+
+
+class ExtensionError(InputError):
+    """An extension that cannot be imported, or that has a row of another one's name."""
 
 
 def fold_problems(problems: Iterable[str]) -> list[str]:

@@ -16,7 +16,7 @@ import yaml
 from pydantic import BaseModel, ValidationError
 
 from tournament_assets.foundation.errors import InputError
-from tournament_assets.foundation.extensions import installed_extras
+from tournament_assets.foundation.extensions import installed_extensions, installed_extras
 
 KeyPath = tuple[str | int, ...]
 """The keys and positions that lead to a value."""
@@ -305,7 +305,8 @@ def _explain(detail: Any, model: type[BaseModel], what: str) -> tuple[KeyPath, s
         close = difflib.get_close_matches(str(shown[-1]), known, n=1)
         hint = f"; did you mean {close[0]!r}?" if close else ""
         if len(shown) == 1 and not close:  # an extra may have added it to a config's own keys
-            hint = f"; installed extras are {', '.join(installed_extras()) or 'none'}"
+            names = (*installed_extras(), *map(str, installed_extensions()))
+            hint = f"; installed extras are {', '.join(names) or 'none'}"
         return shown, f"unknown key {name!r}; expected one of {', '.join(known)}{hint}"
     if kind == "missing":
         return shown, f"{name} is missing; add it"

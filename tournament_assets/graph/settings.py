@@ -3,6 +3,7 @@
 An asset is out of date if they have changed since it was made.
 """
 
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from tournament_assets.foundation.json_lines import JsonObject
@@ -11,6 +12,18 @@ from tournament_assets.judging.requests.system_prompt import judge_system_prompt
 from tournament_assets.project.plan import TournamentPlan
 from tournament_assets.reports.run.section_table import SECTIONS
 from tournament_assets.verdicts.rounds import rounds_config
+
+Settings = Callable[[TournamentPlan], Any]
+
+
+def versioned(settings: Settings | None, versions: Mapping[str, str]) -> Settings | None:
+    """Return settings to which the versions of extensions belong, by distribution.
+
+    Without an extension they stay as they are.
+    """
+    if not versions:
+        return settings
+    return lambda plan: [settings and settings(plan), versions]
 
 
 def draw_settings(plan: TournamentPlan) -> Any:

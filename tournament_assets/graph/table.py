@@ -6,10 +6,15 @@ an asset, write its function in `assets/`, its row here, and the class of its ta
 """
 
 from collections.abc import Iterable
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from tournament_assets.foundation.extensions import added_rows
+from tournament_assets.foundation.extensions import (
+    added_rows,
+    rows_by_extension,
+    versions_that_add,
+)
 from tournament_assets.foundation.fingerprints import fingerprint
 from tournament_assets.graph import settings
 from tournament_assets.graph.assets import (
@@ -44,7 +49,7 @@ from tournament_assets.tournament.entrants import (
 )
 from tournament_assets.trust.measures import LIGHT_TABLES
 
-JOBS = (
+_CORE_JOBS = (
     JobRow("inputs", "inputs", part_of="begin"),
     JobRow("prompts", "prompt bank and selection"),
     JobRow("ask_entrants", "responses of served entrants"),
@@ -73,6 +78,7 @@ JOBS = (
         ),
     ),
 )
+JOBS: tuple[JobRow, ...] = (*_CORE_JOBS, *added_rows("jobs", _CORE_JOBS))
 """The jobs in run order; the assets of a job all have the same partitions.
 
 The inputs come first, observed by the jobs that begin a rerun. The price of judging is known before
@@ -251,12 +257,15 @@ _CORE = (
         kinds={"numpy"},
     ),
     _rating(ratings.elo_ratings, settings=settings.rating_settings),
-    _rating(ratings.ratings, settings=settings.rating_settings),
+    _rating(
+        ratings.ratings,
+        settings=settings.versioned(settings.rating_settings, versions_that_add("methods")),
+    ),
     _rating(ratings.win_rates, settings=settings.rating_settings),
     _rating(
         trust.measures,
         optional={"judge_repeats", "judge_controls", "judge_agreement"},
-        settings=settings.trusting_settings,
+        settings=settings.versioned(settings.trusting_settings, versions_that_add("measures")),
         checks=trust.trust_checks,
     ),
     _report(reports.battles, stored_as="stream"),
@@ -275,7 +284,9 @@ _CORE = (
     _report(
         publishing.report,
         tables=publishing.tables_of(SECTIONS),
-        settings=settings.reporting_settings,
+        settings=settings.versioned(
+            settings.reporting_settings, versions_that_add("sections", "measures", "methods")
+        ),
         stored_as="stream",
         kinds={"html", "markdown"},
         # What is made of it follows; asking git is not for every step.
@@ -321,7 +332,7 @@ _CORE = (
 
 
 def _in_order(rows: Iterable[AssetRow], added: Iterable[AssetRow]) -> tuple[AssetRow, ...]:
-    """Return rows with those of extras among them: before the first that reads one, or last."""
+    """Return rows with the added ones among them: before the first that reads one, or last."""
     ordered = list(rows)
     for row in added:
         places = [place for place, other in enumerate(ordered) if row.name in other.input_types]
@@ -329,7 +340,13 @@ def _in_order(rows: Iterable[AssetRow], added: Iterable[AssetRow]) -> tuple[Asse
     return tuple(ordered)
 
 
-ASSETS: tuple[AssetRow, ...] = _in_order(_CORE, added_rows("assets"))
+ASSETS: tuple[AssetRow, ...] = _in_order(
+    _CORE,
+    (
+        replace(row, settings=settings.versioned(row.settings, extension.versions))
+        for extension, row in rows_by_extension("assets", _CORE)
+    ),
+)
 """Those that an asset reads stand before it."""
 
 

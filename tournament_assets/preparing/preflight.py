@@ -16,7 +16,12 @@ from importlib.metadata import PackageNotFoundError, version
 from upath import UPath
 
 from tournament_assets.foundation.errors import InputError, Problems, TournamentError
-from tournament_assets.foundation.extensions import added_rows
+from tournament_assets.foundation.extensions import (
+    added_rows,
+    extension_problems,
+    installed_extensions,
+    kinds_that_it_adds,
+)
 from tournament_assets.generation.devices import DEVICES, device_problem
 from tournament_assets.judging.costs.prices import load_newest_prices
 from tournament_assets.preparing.existing_work import known_responses, load_bank_and_selection
@@ -248,6 +253,15 @@ def diagnose_packages() -> Iterator[Finding]:
             yield Finding(
                 name, Health.BROKEN, "not installed", "install the package with its dependencies"
             )
+
+
+def diagnose_extensions() -> Iterator[Finding]:
+    """Return which extensions are installed, and why some of their rows are left out."""
+    for extension in installed_extensions():
+        rows = ", ".join(kinds_that_it_adds(extension)) or "no rows"
+        yield Finding(str(extension), Health.OK, f"an extension with {rows}")
+    for problem in extension_problems():
+        yield Finding("extensions", Health.BROKEN, *problem.rsplit("; ", 1))
 
 
 def diagnose_device(plans: Sequence[TournamentPlan], asked: str) -> Finding:

@@ -8,7 +8,7 @@ import shutil
 import subprocess
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from functools import cache
 from importlib import metadata
 from math import comb
@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, TypedDict, cast
 
 import pandas as pd
 
+from tournament_assets.foundation.extensions import installed_extensions
 from tournament_assets.foundation.fingerprints import combine
 from tournament_assets.foundation.json_lines import JsonObject
 from tournament_assets.judging.batch_service import Channel, TokenUsage
@@ -170,6 +171,7 @@ class Versions:
         project_commit: The commit of the project's folder; None if it is not under version control.
         python: Implementation and version of Python.
         libraries: Versions of everything that the program requires, by name.
+        extensions: Versions of the distributions that add rows, by name.
     """
 
     program: str | None
@@ -177,13 +179,14 @@ class Versions:
     project_commit: Commit | None
     python: str
     libraries: Mapping[str, str]
+    extensions: Mapping[str, str] = field(default_factory=dict)
 
     def __str__(self) -> str:
         program = f"{_DISTRIBUTION} {self.program or 'of an unknown version'}"
         if self.program_commit is not None:
             program += f" (commit {self.program_commit})"
-        libraries = ", ".join(f"{name} {version}" for name, version in self.libraries.items())
-        return f"{program}, {self.python}" + (f", {libraries}" if libraries else "")
+        others = {**self.extensions, **self.libraries}.items()
+        return ", ".join([program, self.python, *(f"{name} {version}" for name, version in others)])
 
 
 def read_versions(project: Path) -> Versions:
@@ -194,6 +197,7 @@ def read_versions(project: Path) -> Versions:
         project_commit=find_commit(project),
         python=f"{platform.python_implementation()} {platform.python_version()}",
         libraries=_libraries(),
+        extensions={row.distribution: row.version for row in installed_extensions()},
     )
 
 
@@ -466,6 +470,7 @@ def version_values(versions: Versions) -> JsonObject:
         "commit": None if commit is None else asdict(commit),
         "python": versions.python,
         "libraries": dict(versions.libraries),
+        **({"extensions": dict(versions.extensions)} if versions.extensions else {}),
     }
 
 

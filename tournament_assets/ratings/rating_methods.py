@@ -287,7 +287,7 @@ _IN_ORDER = (
     RatingMethod(GAP, "gap", "Elo points above the next below by Bradley-Terry", _gap),
 )
 METHODS: Mapping[str, RatingMethod] = {
-    each.name: each for each in (*_IN_ORDER, *added_rows("methods"))
+    row.name: row for row in (*_IN_ORDER, *added_rows("methods", _IN_ORDER))
 }
 """Every rating method, by name, in the order of table "ratings"."""
 

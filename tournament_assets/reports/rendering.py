@@ -15,9 +15,10 @@ import re
 from pathlib import Path
 from typing import Any
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from jinja2 import ChoiceLoader, Environment, FileSystemLoader, PrefixLoader, StrictUndefined
 from markupsafe import Markup
 
+from tournament_assets.foundation.extensions import added_folders
 from tournament_assets.foundation.formatting import (
     format_confidence,
     format_gap,
@@ -118,7 +119,8 @@ def render_template(name: str, **values: Any) -> str:
     """Return a template of this package, filled in.
 
     Args:
-        name: The file's name in `templates/`; of an extra's, its path in `extras/`.
+        name: The file's name in `templates/`; of one that is added, the name of the extra or the
+            extension and the path in its folder.
         values: Values for the template's names.
     """
     return _environment().get_template(name).render(**values)
@@ -199,9 +201,11 @@ def _environment() -> Environment:
         is_text = isinstance(value, str) and not isinstance(value, Markup)
         return show_controls(str(value)) if is_text else value
 
+    folders = added_folders()
+    added = PrefixLoader({name: FileSystemLoader(place) for name, place in folders.items()})
     environment = Environment(
         finalize=visible,
-        loader=FileSystemLoader([_PACKAGE / "reports" / "templates", _PACKAGE / "extras"]),
+        loader=ChoiceLoader([FileSystemLoader(_PACKAGE / "reports" / "templates"), added]),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,

@@ -35,7 +35,7 @@ INPUT_WORDS = {
 """Names of inputs in sentences, by their names in a manifest."""
 _RUBRICS, _RESPONSES, _REQUESTS = "inputs.rubrics.", "inputs.responses.", "inputs.judge_requests."
 _ENTRANTS, _PRICES = "inputs.entrants.", "inputs.price_list."
-_LIBRARIES, _COMMIT = "versions.libraries.", "versions.commit"
+_INSTALLED, _COMMIT = ("versions.extensions.", "versions.libraries."), "versions.commit"
 
 
 def changed_inputs(inputs: InputComparison) -> list[str]:
@@ -53,9 +53,9 @@ def changed_inputs(inputs: InputComparison) -> list[str]:
         phrases.append("the price list")
     if inputs.names(_COMMIT):
         phrases.append("the program's commit")
-    if libraries := inputs.names(_LIBRARIES):
-        phrases.append(f"the versions of {join_names(libraries)}")
-    grouped = (_RUBRICS, _RESPONSES, _REQUESTS, _ENTRANTS, _PRICES, _COMMIT, _LIBRARIES)
+    if installed := [name for prefix in _INSTALLED for name in inputs.names(prefix)]:
+        phrases.append(f"the versions of {join_names(installed)}")
+    grouped = (_RUBRICS, _RESPONSES, _REQUESTS, _ENTRANTS, _PRICES, _COMMIT, *_INSTALLED)
     for change in inputs.changes:
         if not change.name.startswith(grouped):
             values = f" ({change.then!s}, then {change.now!s})"

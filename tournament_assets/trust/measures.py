@@ -227,7 +227,7 @@ _IN_ORDER = (
     ),
 )
 MEASURES: Mapping[str, Measure] = {
-    each.name: each for each in (*_IN_ORDER, *added_rows("measures"))
+    row.name: row for row in (*_IN_ORDER, *added_rows("measures", _IN_ORDER))
 }
 """By name, in the order of the panel."""
 LIGHT_TABLES = tuple(dict.fromkeys(each.asset for each in MEASURES.values()))

@@ -9,6 +9,7 @@ from importlib.resources.abc import Traversable
 from typing import Any, Literal
 
 from tournament_assets.foundation.errors import BudgetError
+from tournament_assets.foundation.extensions import added_rows_by_name
 from tournament_assets.foundation.fingerprints import canonical_json, fingerprint
 from tournament_assets.foundation.formatting import format_usd
 from tournament_assets.foundation.yaml_files import read_yaml
@@ -51,8 +52,12 @@ class ModelPrice:
 
     @property
     def break_even_hit_rate(self) -> float:
-        """The share of cache hits from which a one-hour breakpoint is cheaper than none."""
-        return (self.cache_write_1h - self.input) / (self.cache_write_1h - self.cache_read)
+        """The share of cache hits from which a one-hour breakpoint is cheaper than none.
+
+        It is 0 where reading and writing cost the same.
+        """
+        saved = self.cache_write_1h - self.cache_read
+        return (self.cache_write_1h - self.input) / saved if saved else 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,7 +180,8 @@ def load_newest_prices(configured: Mapping[str, ConfiguredPrice] | None = None) 
     """
     newest = _newest_file()
     content = _read_list(newest_prices_hash())
-    own = {
+    added, own = added_rows_by_name("prices", content["models"]), configured or {}
+    priced = {
         model: ModelPrice(
             input=price.input,
             output=price.output,
@@ -183,13 +189,13 @@ def load_newest_prices(configured: Mapping[str, ConfiguredPrice] | None = None) 
             cache_read=price.read_price,
             min_cacheable_tokens=price.min_cacheable_tokens,
         )
-        for model, price in (configured or {}).items()
+        for model, price in {**added, **own}.items()
     }
     listed = {model: ModelPrice(**prices) for model, prices in content["models"].items()}
     return PriceList(
         date=newest.name.removesuffix(".yaml"),
         batch_discount=content["batch_discount"],
-        models={**listed, **own},
+        models={**listed, **priced},
         source=content.get("source", ""),
         configured=tuple(own),
     )
@@ -213,9 +219,10 @@ def judge_prices(config: TournamentConfig, *models: str) -> PriceList:
 
 
 def newest_prices_hash() -> str:
-    """Return the SHA-256 of the price list with the latest date, and of that date."""
-    newest = _newest_file()
-    return fingerprint([newest.name, newest.read_text(encoding="utf-8")])
+    """Return the SHA-256 of the price list with the latest date, of that date and what is added."""
+    newest, added = _newest_file(), added_rows_by_name("prices", {})
+    more = [{name: price.model_dump() for name, price in added.items()}] if added else []
+    return fingerprint([newest.name, newest.read_text(encoding="utf-8"), *more])
 
 
 @cache

@@ -9,7 +9,7 @@ from tournament_assets.reports.run import dimension_sections, method_sections
 from tournament_assets.reports.sections import SectionRow
 from tournament_assets.reports.trust_tables import circle_remarks, trust_doubts, trust_section
 
-SECTIONS = (
+_CORE = (
     SectionRow("win-grid", dimension_sections.wins_section),
     SectionRow("jury", jury_section, part="judge"),
     SectionRow("trust", trust_section, part="judge", doubts=trust_doubts, remarks=circle_remarks),
@@ -30,5 +30,5 @@ SECTIONS = (
         doubts=method_sections.judge_doubts,
     ),
     SectionRow("provenance", method_sections.provenance_section, part="method"),
-    *added_rows("sections"),
 )
+SECTIONS = (*_CORE, *added_rows("sections", _CORE))

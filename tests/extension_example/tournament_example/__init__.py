@@ -1,0 +1,1 @@
+"""An extension with a row of every kind."""
