@@ -61,16 +61,18 @@ def compare_exact(title: str, matches: Matches, *, target: float) -> Comparison:
     n_entrants = len(matches.entrants)
     python = PythonElo(matches, draw_orderings(matches, n_permutations=LANES))
     rows = np.empty((LANES, matches.n_matches), dtype=np.int64)
-    Orderings(pack(matches.first, matches.second), seed=0).fill(rows)
+    Orderings(
+        pack(matches.first, matches.second, np.zeros(matches.n_matches, dtype=np.int64)), seed=0
+    ).fill(rows)
     k_factor = np.array([16.0])
-    ours = rate_exactly(rows, k_factor, n_entrants, 1400.0, 10.0)[0]
+    ours = rate_exactly(rows, np.ones(1), k_factor, n_entrants, 1400.0, 10.0)[0]
     theirs = python.rate_integers(k_factor=16.0)
     return compare(
         f"{title}: exact, K = 16, {LANES} given permutations",
         [
             Engine(
                 "rate_exactly",
-                lambda: rate_exactly(rows, k_factor, n_entrants, 1400.0, 10.0),
+                lambda: rate_exactly(rows, np.ones(1), k_factor, n_entrants, 1400.0, 10.0),
                 remark=f"largest difference {np.abs(ours - theirs).max():g}",
             ),
             Engine(

@@ -2,8 +2,8 @@
 
 An update must wait for the previous one in its ordering, and its power and division dominate the
 time. So the kernel advances many orderings (lanes) by one match each before it goes on: the
-processor works on one while another waits. A match is one number, `pack(winner, loser)`, so that an
-ordering is one array to shuffle.
+processor works on one while another waits. A match is one number, see `pack`, so that an ordering
+is one array to shuffle.
 
 Orderings are those of `numpy.random.Generator.permutation`, drawn in a quarter of the time. Both
 walk from the last item to the first and swap each with one at or before it: Durstenfeld, "Algorithm
@@ -23,17 +23,27 @@ from tournament_assets.ratings.compilation import compiled
 LANES = 16
 """Orderings that advance together: enough to keep the processor busy, few enough for the cache."""
 
-_LOSER = 0xFFFFFFFF
+_ENTRANT_BITS, _SHARE_BITS = 16, 31
+_ENTRANT, _SHARE = 2**_ENTRANT_BITS - 1, 2**_SHARE_BITS - 1
 
 
-def pack(winners: NDArray[np.int64], losers: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Code matches as one number each, shape (n_matches,)."""
-    return (winners.astype(np.int64) << 32) | losers
+def pack(
+    ahead: NDArray[np.int64], behind: NDArray[np.int64], share_codes: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    """Code matches as one number each, shape (n_matches,).
+
+    Args:
+        ahead: Who won, or has the larger share of the win; of at most 65,536 entrants.
+        behind: The other one.
+        share_codes: The place of the first one's share among all different shares.
+    """
+    return ((ahead << _ENTRANT_BITS | behind) << _SHARE_BITS) | share_codes
 
 
 @compiled
 def rate_exactly(
     orderings: NDArray[np.int64],
+    shares: NDArray[np.float64],
     k_factors: NDArray[np.float64],
     n_entrants: int,
     initial_rating: float,
@@ -43,6 +53,7 @@ def rate_exactly(
 
     Args:
         orderings: Packed matches, shape (n_orderings, n_matches).
+        shares: Of a win, by their codes; only 1 if all matches were won outright.
         k_factors: In Elo points, shape (n_k_factors,).
         n_entrants: How many columns the ratings have.
         initial_rating: In Elo points.
@@ -57,19 +68,21 @@ def rate_exactly(
     for step in range(n_matches):
         for lane in range(n_lanes):
             match = orderings[lane, step]
-            winner = match >> 32
-            loser = match & _LOSER
+            ahead = match >> (_ENTRANT_BITS + _SHARE_BITS)
+            behind = (match >> _SHARE_BITS) & _ENTRANT
+            share = shares[match & _SHARE]
             for index in range(k_factors.size):
-                gap = ratings[index, lane, loser] - ratings[index, lane, winner]
+                gap = ratings[index, lane, behind] - ratings[index, lane, ahead]
                 expected = 1.0 / (1.0 + base ** (gap / 400.0))
-                change = k_factors[index] * (1.0 - expected)
-                ratings[index, lane, winner] += change
-                ratings[index, lane, loser] -= change
+                change = k_factors[index] * (share - expected)
+                ratings[index, lane, ahead] += change
+                ratings[index, lane, behind] -= change
     return ratings
 
 
 def rate_few(
     orderings: NDArray[np.int64],
+    shares: NDArray[np.float64],
     k_factors: NDArray[np.float64],
     n_entrants: int,
     initial_rating: float,
@@ -79,13 +92,15 @@ def rate_few(
     lanes = np.arange(len(orderings))
     ratings = np.full((k_factors.size, lanes.size, n_entrants), initial_rating)
     for matches in orderings.T:
-        winner, loser = matches >> 32, matches & _LOSER
-        gaps = (ratings[:, lanes, loser] - ratings[:, lanes, winner]) / 400.0
+        ahead = matches >> (_ENTRANT_BITS + _SHARE_BITS)
+        behind = (matches >> _SHARE_BITS) & _ENTRANT
+        gaps = (ratings[:, lanes, behind] - ratings[:, lanes, ahead]) / 400.0
         # One by one: numpy's power of an array rounds as the processor likes.
         powers = np.array([_power(base, gap) for gap in gaps.ravel().tolist()])
-        change = k_factors[:, None] * (1.0 - 1.0 / (1.0 + powers.reshape(gaps.shape)))
-        ratings[:, lanes, winner] += change
-        ratings[:, lanes, loser] -= change
+        expected = 1.0 / (1.0 + powers.reshape(gaps.shape))
+        change = k_factors[:, None] * (shares[matches & _SHARE] - expected)
+        ratings[:, lanes, ahead] += change
+        ratings[:, lanes, behind] -= change
     return ratings
 
 
