@@ -20,13 +20,7 @@ from numpy.typing import NDArray
 from tournament_assets.foundation.errors import InputError
 from tournament_assets.foundation.estimates import Rating
 from tournament_assets.ratings.bradley_terry import chains_of_wins, find_groups, find_standing
-from tournament_assets.ratings.elo_kernels import (
-    LANES,
-    Orderings,
-    pack,
-    rate_exactly,
-    rate_few,
-)
+from tournament_assets.ratings.elo_kernels import LANES, pack, rate_exactly, rate_few
 from tournament_assets.ratings.elo_traces import EloTraces
 from tournament_assets.ratings.intervals import percentile_interval
 from tournament_assets.ratings.matches import Matches, require_count, require_k_factor
@@ -133,12 +127,14 @@ def _rate_orderings(
     are_few = k_factors.size * n_permutations * won.n_matches <= _FEW_UPDATES
     rate = rate_few if are_few else rate_exactly
     shares, codes = np.unique(won.preference, return_inverse=True)
-    orderings = Orderings(pack(won.first, won.second, codes), seed=seed, are_few=are_few)
+    items = pack(won.first, won.second, codes)
+    generator = np.random.default_rng(seed)
     rows = np.empty((LANES, won.n_matches), dtype=np.int64)
     ratings = np.empty((k_factors.size, n_permutations, n_entrants))
     for start in range(0, n_permutations, LANES):
         lanes = rows[: n_permutations - start]
-        orderings.fill(lanes)
+        for lane in lanes:
+            lane[:] = items[generator.permutation(items.size)]
         ratings[:, start : start + LANES] = rate(
             lanes, shares, k_factors, n_entrants, initial_rating, 10.0
         )
