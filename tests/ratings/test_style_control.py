@@ -178,14 +178,14 @@ def test_marks(text: str, headings: int, list_items: int, bold_spans: int) -> No
     )
 
 
-def test_length_is_words_and_visible_characters() -> None:
+def test_length_is_words() -> None:
     found = count_style("Zwei  Wörter,\n你好 `code` 42.")
-    assert (found.words, found.characters) == (4, len("ZweiWörter,你好42."))
+    assert found.words == 4
 
 
 def test_differences_are_relative_and_change_sign_with_the_sides() -> None:
-    long = StyleFeatures(words=299, characters=0, list_items=3, bold_spans=0, headings=0)
-    short = StyleFeatures(words=100, characters=0, list_items=0, bold_spans=0, headings=1)
+    long = StyleFeatures(words=299, list_items=3, bold_spans=0, headings=0)
+    short = StyleFeatures(words=100, list_items=0, bold_spans=0, headings=1)
     expected = [[199 / 400, 3 / 4, 0.0, -1 / 2]]
     np.testing.assert_allclose(style_differences([long], [short]), expected)
     np.testing.assert_allclose(style_differences([short], [long]), -np.array(expected))

@@ -38,14 +38,12 @@ class StyleFeatures:
 
     Attributes:
         words: Runs of letters and digits; apostrophes and hyphens join them.
-        characters: Characters other than white space.
         list_items: Lines that begin a list item, numbered or not, nested or not.
         bold_spans: Spans between double asterisks or double underscores.
         headings: Lines that begin with one to six number signs.
     """
 
     words: int
-    characters: int
     list_items: int
     bold_spans: int
     headings: int
@@ -63,7 +61,6 @@ def count_style(text: str) -> StyleFeatures:
     prose = _RULE.sub("", _without_code(text))
     return StyleFeatures(
         words=len(_WORD.findall(prose)),
-        characters=len("".join(prose.split())),
         list_items=len(_LIST_ITEM.findall(prose)),
         bold_spans=len(_BOLD.findall(prose)),
         headings=len(_HEADING.findall(prose)),
