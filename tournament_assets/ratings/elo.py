@@ -94,14 +94,21 @@ def k_factor_sweep(
         raise InputError("k_factors is empty; expected at least one K-factor")
     for k_factor in k_factors:
         require_k_factor(k_factor)
-    won = matches.decisive()
-    ratings = _rate_orderings(
-        won,
-        np.array(k_factors, dtype=np.float64),
-        n_permutations=n_permutations,
-        seed=seed,
-        initial_rating=float(initial_rating),
-    )
+    won, n_entrants = matches.decisive(), len(matches.entrants)
+    are_few = len(k_factors) * n_permutations * won.n_matches <= _FEW_UPDATES
+    rate = rate_few if are_few else rate_exactly
+    shares, codes = np.unique(won.preference, return_inverse=True)
+    items = pack(won.first, won.second, codes)
+    generator, factors = np.random.default_rng(seed), np.array(k_factors, dtype=np.float64)
+    rows = np.empty((LANES, won.n_matches), dtype=np.int64)
+    ratings = np.empty((len(k_factors), n_permutations, n_entrants))
+    for start in range(0, n_permutations, LANES):
+        lanes = rows[: n_permutations - start]
+        for lane in lanes:
+            lane[:] = items[generator.permutation(items.size)]
+        ratings[:, start : start + LANES] = rate(
+            lanes, shares, factors, n_entrants, float(initial_rating), 10.0
+        )
     return tuple(
         EloTraces(
             entrants=matches.entrants,
@@ -113,32 +120,6 @@ def k_factor_sweep(
         )
         for index, k_factor in enumerate(k_factors)
     )
-
-
-def _rate_orderings(
-    won: Matches,
-    k_factors: NDArray[np.float64],
-    *,
-    n_permutations: int,
-    seed: int,
-    initial_rating: float,
-) -> NDArray[np.float64]:
-    n_entrants = len(won.entrants)
-    are_few = k_factors.size * n_permutations * won.n_matches <= _FEW_UPDATES
-    rate = rate_few if are_few else rate_exactly
-    shares, codes = np.unique(won.preference, return_inverse=True)
-    items = pack(won.first, won.second, codes)
-    generator = np.random.default_rng(seed)
-    rows = np.empty((LANES, won.n_matches), dtype=np.int64)
-    ratings = np.empty((k_factors.size, n_permutations, n_entrants))
-    for start in range(0, n_permutations, LANES):
-        lanes = rows[: n_permutations - start]
-        for lane in lanes:
-            lane[:] = items[generator.permutation(items.size)]
-        ratings[:, start : start + LANES] = rate(
-            lanes, shares, k_factors, n_entrants, initial_rating, 10.0
-        )
-    return ratings
 
 
 def summarise_elo(traces: EloTraces, *, confidence: float) -> tuple[Rating, ...]:

@@ -183,17 +183,7 @@ def _fit_alike(data: Matches, judges: NDArray[np.int64]) -> _Fit:
     group = _before(data, judges)
     parameters = maximise(_alike(_in_cells(group)))
     plain = _alike(group)
-    covariance, n_prompts = sandwich_covariance(plain, parameters)
-    n = len(data.entrants)
-    return _Fit(
-        judges=judges,
-        strengths=parameters[:n],
-        slots=parameters[n:],
-        discriminations=np.zeros(0),
-        covariance=covariance,
-        log_likelihood=log_likelihood(plain, parameters),
-        n_prompts=n_prompts,
-    )
+    return _fit_at(plain, parameters, judges, log_likelihood(plain, parameters))
 
 
 def _fit_discriminating(data: Matches, judges: NDArray[np.int64]) -> _Fit:
@@ -202,14 +192,22 @@ def _fit_discriminating(data: Matches, judges: NDArray[np.int64]) -> _Fit:
     cells = _in_cells(group)
     start = np.concatenate([maximise(_alike(cells)), np.ones(judges.size)])
     parameters = maximise(cells, start=start)
-    covariance, n_prompts = sandwich_covariance(group, parameters)
+    return _fit_at(group, parameters, judges, log_likelihood(cells, parameters))
+
+
+def _fit_at(
+    data: Matches, parameters: NDArray[np.float64], judges: NDArray[np.int64], likelihood: float
+) -> _Fit:
+    """Return the fit with these parameters: strengths, a slot effect a judge, discriminations."""
+    covariance, n_prompts = sandwich_covariance(data, parameters)
+    n = len(data.entrants)
     return _Fit(
         judges=judges,
-        strengths=parameters[: len(data.entrants)],
-        slots=parameters[len(data.entrants) : -judges.size],
-        discriminations=parameters[-judges.size :],
+        strengths=parameters[:n],
+        slots=parameters[n : n + judges.size],
+        discriminations=parameters[n + judges.size :],
         covariance=covariance,
-        log_likelihood=log_likelihood(cells, parameters),
+        log_likelihood=likelihood,
         n_prompts=n_prompts,
     )
 
