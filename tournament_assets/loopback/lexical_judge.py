@@ -112,22 +112,10 @@ class Traits:
         repetition: Share of three-word sequences that occurred before; 0 for fewer than six words.
     """
 
-    __slots__ = (
-        "_counts",
-        "_plain",
-        "_text",
-        "content_words",
-        "garbling",
-        "is_blank",
-        "is_complete",
-        "n_words",
-        "repetition",
-    )
-
     def __init__(self, text: str) -> None:
         self._text = text
         written = _WORD.findall(text)
-        words = _casefold(written)
+        words = [word.casefold() for word in written]
         self.is_blank = not text.strip()
         self.is_complete = _COMPLETE.search(text) is not None
         self.n_words = len(words)
@@ -162,7 +150,7 @@ def examine(text: str) -> Traits:
 
 def list_words(text: str) -> list[str]:
     """Return the words of a text in lower case."""
-    return _casefold(_WORD.findall(text))
+    return [word.casefold() for word in _WORD.findall(text)]
 
 
 @lru_cache(maxsize=4096)
@@ -172,11 +160,6 @@ def list_content_words(text: str) -> frozenset[str]:
     Short words stay: only the C distinguishes vitamin C from vitamin D.
     """
     return _select_content_words(list_words(text))
-
-
-def _casefold(words: list[str]) -> list[str]:
-    # Words hold no line breaks, so all are casefolded at once.
-    return "\n".join(words).casefold().split("\n") if words else []
 
 
 def _select_content_words(words: list[str]) -> frozenset[str]:
