@@ -329,44 +329,37 @@ def fit_controlled(
     covariance, n_prompts = sandwich_covariance(data, parameters)
     elo = parameters * ELO_PER_NAT
     variance = np.diagonal(covariance) * ELO_PER_NAT**2
-    # Rounding leaves a few times 1e-16 where a parameter has no error.
-    errors: list[float | None] = [
-        float(np.sqrt(each)) if each > 1e-18 * ELO_PER_NAT**2 else None for each in variance
-    ]
-    quantile = (
-        two_sided_quantile(confidence, degrees_of_freedom=n_prompts - 1) if n_prompts > 1 else None
-    )
-    no_spread = no_spread_note(n_prompts)
+    quantile = two_sided_quantile(confidence, degrees_of_freedom=max(1, n_prompts - 1))
+
+    def around(value: float, index: int) -> tuple[float | None, float | None, float | None]:
+        """Return a parameter's error and the ends of its interval; None where it has no error."""
+        # Rounding leaves a few times 1e-16 where a parameter has no error; one prompt has NaN.
+        if not variance[index] > 1e-18 * ELO_PER_NAT**2:
+            return None, None, None
+        error = float(np.sqrt(variance[index]))
+        return error, value - error * quantile, value + error * quantile
+
     ratings = []
     for index, result in enumerate(results):
         if not rated[index]:
             ratings.append(result)
             continue
         rating = initial_rating + float(elo[place[index]])
-        error = errors[place[index]]
-        low, high = _ends(rating, error, quantile)
-        note = no_spread if error is None else None
+        error, low, high = around(rating, place[index])
+        note = no_spread_note(n_prompts) if error is None else None
         ratings.append(
             Rating(rating, low, high, note=note, entrant=result.entrant, standard_error=error)
         )
     effects = []
     for index, name in enumerate(names):
-        effect, error = float(elo[n_entrants + index]), errors[n_entrants + index]
-        low, high = _ends(effect, error, quantile)
+        effect = float(elo[n_entrants + index])
+        error, low, high = around(effect, n_entrants + index)
         effects.append(
             CovariateEffect(
                 effect, low, high, name=name, scale=float(scale[index]), standard_error=error
             )
         )
     return ControlledFit(tuple(ratings), tuple(effects))
-
-
-def _ends(
-    value: float, error: float | None, quantile: float | None
-) -> tuple[float | None, float | None]:
-    if error is None or quantile is None:
-        return None, None
-    return value - error * quantile, value + error * quantile
 
 
 def _refuse_unusable(
