@@ -36,10 +36,7 @@ from tournament_assets.ratings.intervals import (
     percentile_interval,
 )
 from tournament_assets.ratings.matches import Matches
-from tournament_assets.ratings.sandwich import (
-    SamplingUnit,
-    sandwich_bradley_terry,
-)
+from tournament_assets.ratings.sandwich import sandwich_bradley_terry
 from tournament_assets.ratings.standings import Claim, PairClaim, stand_entrants
 
 CONFIDENCE = 0.95
@@ -102,13 +99,13 @@ def bradley_terry_intervals(
         "Bradley–Terry, prompts resampled, expanded percentile": expanded_percentile_interval(
             by_prompt, confidence=CONFIDENCE, n_units=len(tournament.prompts)
         ),
-        "Bradley–Terry, sandwich per battle": _sandwich(tournament, SamplingUnit.BATTLE),
-        "Bradley–Terry, sandwich per prompt": _sandwich(tournament, SamplingUnit.PROMPT),
+        "Bradley–Terry, sandwich per battle": _sandwich(by_battle(tournament)),
+        "Bradley–Terry, sandwich per prompt": _sandwich(tournament),
     }
 
 
-def _sandwich(tournament: Matches, unit: SamplingUnit) -> PercentileInterval:
-    found = sandwich_bradley_terry(tournament, unit=unit, confidence=CONFIDENCE).ratings
+def _sandwich(tournament: Matches) -> PercentileInterval:
+    found = sandwich_bradley_terry(tournament, confidence=CONFIDENCE).ratings
     return PercentileInterval(
         low=np.array([-np.inf if each.low is None else each.low for each in found]),
         high=np.array([np.inf if each.high is None else each.high for each in found]),

@@ -5,7 +5,7 @@ import numpy as np
 from benchmarks.comparing import Comparison, Engine, compare
 from benchmarks.rating_peers import EvalicaElo, PythonElo, draw_orderings, is_installed
 from tournament_assets.ratings.elo import compute_elo_permutation, k_factor_sweep
-from tournament_assets.ratings.elo_kernels import LANES, Orderings, pack, rate_exactly
+from tournament_assets.ratings.elo_kernels import LANES, pack, rate_exactly
 from tournament_assets.ratings.matches import Matches
 
 K_SWEEP = (1.0, 4.0, 8.0, 16.0, 32.0)
@@ -59,18 +59,18 @@ def compare_sweeps(title: str, matches: Matches, *, n_peer_permutations: int) ->
 def compare_exact(title: str, matches: Matches, *, target: float) -> Comparison:
     """Time one K-factor, bit for bit the textbook's, on orderings drawn before."""
     n_entrants = len(matches.entrants)
-    python = PythonElo(matches, draw_orderings(matches, n_permutations=LANES))
-    rows = np.empty((LANES, matches.n_matches), dtype=np.int64)
-    Orderings(pack(matches.first, matches.second), seed=0).fill(rows)
+    items = pack(matches.first, matches.second, np.zeros(matches.n_matches, dtype=np.int64))
+    orderings = draw_orderings(matches, n_permutations=LANES)
+    python, rows = PythonElo(matches, orderings), items[np.array(orderings)]
     k_factor = np.array([16.0])
-    ours = rate_exactly(rows, k_factor, n_entrants, 1400.0, 10.0)[0]
+    ours = rate_exactly(rows, np.ones(1), k_factor, n_entrants, 1400.0, 10.0)[0]
     theirs = python.rate_integers(k_factor=16.0)
     return compare(
         f"{title}: exact, K = 16, {LANES} given permutations",
         [
             Engine(
                 "rate_exactly",
-                lambda: rate_exactly(rows, k_factor, n_entrants, 1400.0, 10.0),
+                lambda: rate_exactly(rows, np.ones(1), k_factor, n_entrants, 1400.0, 10.0),
                 remark=f"largest difference {np.abs(ours - theirs).max():g}",
             ),
             Engine(

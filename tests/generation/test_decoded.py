@@ -27,10 +27,10 @@ def verified(*, draft: int, token: int, votes: tuple[int, ...], entropy: float) 
 
 
 def test_radii_are_those_of_the_votes_and_of_the_token_that_stands() -> None:
-    token = verified(draft=7, token=5, votes=(7, 7, 7, 5, 7, 6, 7), entropy=1.0)
-    assert token.margin == 4
-    assert token.stability_radius == 2
-    assert token.validity_radius == 3  # then 5 has four votes and 7 two
+    votes = (7, 7, 7, 5, 7, 6, 7)
+    assert vote_margin(votes) == 4
+    assert stability_radius(votes) == 2
+    assert validity_radius(votes, 5) == 3  # then 5 has four votes and 7 two
 
 
 def test_a_response_counts_its_replacements_from_its_first_token() -> None:

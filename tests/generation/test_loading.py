@@ -32,7 +32,7 @@ def edit_json(path: Path, **changes: object) -> None:
 def test_on_the_cpu_the_model_is_loaded_in_float32_and_evaluation_mode(
     tiny: LoadedEntrant,
 ) -> None:
-    assert tiny.dtype == torch.float32
+    assert tiny.base.dtype == torch.float32
     assert {parameter.dtype for parameter in tiny.model.parameters()} == {torch.float32}
     assert not tiny.model.training
     assert tiny.eos_ids == (tiny.tokenizer.eos_token_id,)
@@ -42,7 +42,7 @@ def test_a_named_precision_comes_before_the_devices_own() -> None:
     files = EntrantFiles(TINY)
     assert set(DTYPES) | {"auto"} == {*DTYPE_NAMES}
     half = build_entrant(describe(), files=files, device="cpu", dtype="bfloat16")
-    assert half.dtype == half.model.dtype == torch.bfloat16
+    assert half.base.dtype == half.model.dtype == torch.bfloat16
     with pytest.raises(InputError, match=r"'int8'; .* auto, bfloat16\b"):
         build_entrant(describe(), files=files, device="cpu", dtype="int8")
 

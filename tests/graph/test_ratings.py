@@ -235,7 +235,6 @@ def test_ratings_at_equal_style_are_those_of_the_features_that_can_be_controlled
         preferences,
         style_differences(*sides, names=names),
         names=names,
-        penalty=0.0,
         confidence=0.95,
     )
     rows = by_method(project, dimension)

@@ -14,7 +14,6 @@ import numpy as np
 import pandas as pd
 import pyarrow.parquet as pq
 import pytest
-import sqlalchemy as sa
 import yaml
 from click.testing import CliRunner
 
@@ -266,18 +265,6 @@ def test_many_first_runs_at_once_share_a_fresh_home(tmp_path: Path) -> None:
 
     with ThreadPoolExecutor(6) as threads:
         assert [*threads.map(count, range(6))] == [0] * 6
-
-
-def test_a_statement_is_compiled_once_while_an_instance_is_open(tmp_path: Path) -> None:
-    def ask(name: str, number: int) -> Any:
-        with sa.create_engine(f"sqlite:///{tmp_path / name}").connect() as connection:
-            result = connection.execute(sa.select(sa.literal(number)))
-            assert result.scalar() == number
-            return result.context.compiled
-
-    with open_instance(tmp_path):
-        assert ask("one", 1) is ask("other", 2)
-    assert ask("one", 3) is not ask("other", 4)
 
 
 def test_the_api_key_is_written_nowhere(

@@ -1,6 +1,5 @@
 import hashlib
 import random
-import re
 
 import pytest
 from hypothesis import assume, given
@@ -274,19 +273,6 @@ def test_the_dimension_is_named_in_a_line_of_its_own() -> None:
     assert read_dimension("no # dimension: x") is None
 
 
-PHRASES = sorted({phrase for lexicon in LEXICONS for phrase in lexicon.phrases})
-CUE_WORDS = sorted(
-    {word for lexicon in LEXICONS for word in lexicon.words}
-    | {word for phrase in PHRASES for word in phrase.split()}
-)
-speech = st.lists(
-    st.sampled_from(CUE_WORDS)
-    | st.sampled_from(PHRASES)
-    | st.sampled_from(["-", "_", ".", "\n", "é"]),
-    max_size=40,
-)
-
-
 @pytest.mark.parametrize(
     ("dimension", "recorded"),
     [
@@ -303,15 +289,6 @@ def test_replies_are_to_the_byte_what_they_were_when_they_were_recorded(
         judge_lexically(text, dimension=dimension) for text in generate_comparisons(400, seed=11)
     ]
     assert hashlib.sha256("\0".join(replies).encode()).hexdigest() == recorded
-
-
-@given(speech, st.sampled_from([" ", "  ", "-", "_"]))
-def test_cues_are_counted_as_one_search_for_all_of_them_would(spoken: list[str], gap: str) -> None:
-    text = gap.join(spoken)
-    plain = " ".join(text.split())
-    for lexicon in LEXICONS:
-        listed = "|".join(map(re.escape, [*lexicon.phrases, *lexicon.words]))
-        assert Traits(text).count(lexicon) == len(re.findall(rf"\b(?:{listed})\b", plain))
 
 
 def test_a_word_is_a_cue_of_one_kind_and_no_phrase_begins_another() -> None:

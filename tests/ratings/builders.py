@@ -1,6 +1,7 @@
 """Judgments for tests, and the pure-Python Elo that the kernels must match."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 from hypothesis import strategies as st
@@ -58,6 +59,12 @@ def simulate_judgments(
                 else:
                     judgments.append(win(*((a, b) if a_wins else (b, a)), f"p{prompt}"))
     return judgments
+
+
+def battles_apart(matches: Matches) -> Matches:
+    """Put every battle on a prompt of its own."""
+    rows = range(matches.n_matches)
+    return replace(matches, prompts=tuple(map(str, rows)), prompt_index=np.array(rows, dtype=int))
 
 
 def code_columns(

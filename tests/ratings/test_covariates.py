@@ -9,7 +9,6 @@ from tournament_assets.foundation.errors import InputError, RatingError
 from tournament_assets.ratings.bradley_terry import ELO_PER_NAT, fit_bradley_terry
 from tournament_assets.ratings.covariates import ControlledFit, fit_controlled
 from tournament_assets.ratings.matches import Matches
-from tournament_assets.ratings.sandwich import SamplingUnit, sandwich_bradley_terry
 
 from .builders import ENTRANTS, code_columns
 
@@ -37,13 +36,9 @@ def battles(n: int = 3000, *, seed: int = 0, effect: float = EFFECT) -> tuple[Ma
 
 
 def fit(
-    preferences: Matches,
-    x: np.ndarray,
-    *,
-    penalty: float = 0.0,
-    names: tuple[str, ...] = ("length",),
+    preferences: Matches, x: np.ndarray, *, names: tuple[str, ...] = ("length",)
 ) -> ControlledFit:
-    return fit_controlled(preferences, x, names=names, penalty=penalty, confidence=0.95)
+    return fit_controlled(preferences, x, names=names, confidence=0.95)
 
 
 def ratings_of(found: ControlledFit) -> np.ndarray:
@@ -66,34 +61,16 @@ def test_the_effect_and_the_strengths_behind_it_are_found() -> None:
     assert int(np.argmin(ratings_of(found))) == 0
 
 
-def test_a_large_penalty_leaves_bradley_terry_and_its_errors() -> None:
-    preferences, x = battles(800)
-    found = fit(preferences, x, penalty=1e9)
-    plain = sandwich_bradley_terry(preferences, unit=SamplingUnit.PROMPT, confidence=0.95)
-    assert found.effects[0].value == pytest.approx(0, abs=1e-3)
-    for ours, theirs in zip(found.ratings, plain.ratings, strict=True):
-        assert ours.value == pytest.approx(theirs.value, abs=1e-3)
-        assert ours.standard_error == pytest.approx(theirs.standard_error, rel=1e-5)
-
-
-def test_the_penalty_shrinks_the_effect() -> None:
-    preferences, x = battles(800)
-    effects = [fit(preferences, x, penalty=penalty) for penalty in (0.0, 50.0, 500.0)]
-    sizes = [each.effects[0].value or 0.0 for each in effects]
-    assert sizes == sorted(sizes, reverse=True)
-
-
-def test_the_gradient_vanishes_at_the_penalised_maximum() -> None:
+def test_the_gradient_vanishes_at_the_maximum() -> None:
     preferences, x = battles(500)
-    penalty = 30.0
-    found = fit(preferences, x, penalty=penalty)
+    found = fit(preferences, x)
     strengths = (ratings_of(found) - 1400) / ELO_PER_NAT
     (length,) = found.effects
     effect = (length.value or 0.0) / ELO_PER_NAT
     scaled = x[:, 0] / length.scale
     odds = strengths[preferences.first] - strengths[preferences.second] + effect * scaled
     left = preferences.preference - 1 / (1 + np.exp(-odds))
-    assert left @ scaled == pytest.approx(penalty * effect, abs=1e-6)
+    assert left @ scaled == pytest.approx(0, abs=1e-6)
     for entrant in range(4):
         pull = left[preferences.first == entrant].sum() - left[preferences.second == entrant].sum()
         assert pull == pytest.approx(0, abs=1e-6)
@@ -118,7 +95,7 @@ def test_exchanging_the_sides_changes_nothing() -> None:
 
 def test_the_unit_of_a_covariate_does_not_matter() -> None:
     preferences, x = battles(400)
-    one, other = fit(preferences, x, penalty=5.0), fit(preferences, 1000 * x, penalty=5.0)
+    one, other = fit(preferences, x), fit(preferences, 1000 * x)
     np.testing.assert_allclose(ratings_of(other), ratings_of(one), atol=1e-6)
     assert other.effects[0].scale == pytest.approx(1000 * one.effects[0].scale)
 
@@ -149,7 +126,7 @@ def test_covariates_that_nothing_can_be_learned_from_are_refused_together() -> N
         fit(preferences, twice, names=("length", "longer"))
 
 
-def test_a_covariate_that_tells_every_winner_needs_a_penalty() -> None:
+def test_a_covariate_that_tells_every_winner_is_refused() -> None:
     pairs = list(itertools.permutations(range(4), 2)) * 3
     x = np.random.default_rng(0).normal(size=(len(pairs), 1))
     preferences = code_columns(
@@ -161,7 +138,6 @@ def test_a_covariate_that_tells_every_winner_needs_a_penalty() -> None:
     )
     with pytest.raises(RatingError, match="covariate alone"):
         fit(preferences, x)
-    assert math.isfinite(fit(preferences, x, penalty=1.0).effects[0].value or math.nan)
 
 
 def test_a_climb_that_rounding_stops_is_no_maximum() -> None:
@@ -173,8 +149,6 @@ def test_a_climb_that_rounding_stops_is_no_maximum() -> None:
     lead = np.array([[0.0], [-2.0], [-2.0], [-2.0]])
     with pytest.raises(RatingError, match="without end"):
         fit(coded, lead)
-    penalised = fit(coded, lead, penalty=1.0)
-    assert abs(penalised.effects[0].value or math.inf) < 1000
 
 
 def test_a_climb_that_leaves_nothing_to_solve_is_no_maximum() -> None:
@@ -190,13 +164,11 @@ def test_a_climb_that_leaves_nothing_to_solve_is_no_maximum() -> None:
         fit(coded, leads, names=("length", "marks"))
 
 
-def test_missing_covariates_and_penalties_without_a_meaning_are_refused() -> None:
+def test_missing_covariates_are_refused() -> None:
     preferences, x = battles(50)
     x[3] = math.nan
-    with pytest.raises(InputError) as raised:
-        fit(preferences, x, penalty=-1.0)
-    assert len(raised.value.problems) == 2
-    assert re.search("'length'.*battle 3", raised.value.problems[1])
+    with pytest.raises(InputError, match=r"'length'.*battle 3"):
+        fit(preferences, x)
     with pytest.raises(InputError, match="expected \\(50, 2\\)"):
         fit(preferences, x, names=("length", "bold"))
 

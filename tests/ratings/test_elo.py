@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tournament_assets.foundation.errors import InputError
-from tournament_assets.ratings import elo, elo_kernels
+from tournament_assets.ratings import elo
 from tournament_assets.ratings.elo import (
     ABOVE,
     APART,
@@ -56,7 +56,6 @@ def test_few_updates_need_no_compiler_and_give_the_same_ratings(
 
     with monkeypatch.context() as patch:
         patch.setattr(elo, "rate_exactly", None)
-        patch.setattr(elo_kernels, "_shuffles_as_numpy", None)
         few = sweep()
     monkeypatch.setattr(elo, "_FEW_UPDATES", 0)
     np.testing.assert_array_equal(few, sweep())

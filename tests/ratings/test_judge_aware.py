@@ -55,7 +55,7 @@ def test_one_judge_is_the_fit_with_the_slot_as_a_covariate() -> None:
     matches, slots = simulate_presentations(STRENGTHS, JURY[2:], n_prompts=40, seed=2)
     found = fit_judge_aware(matches, slots, confidence=0.9)
     plain = replace(matches, judges=(), judge_index=matches.judge_index[:0])
-    expected = fit_controlled(plain, slots[:, None], names=("slot",), penalty=0.0, confidence=0.9)
+    expected = fit_controlled(plain, slots[:, None], names=("slot",), confidence=0.9)
     assert points(found) == pytest.approx([each.value for each in expected.ratings])
     assert [each.low for each in found.ratings] == pytest.approx(
         [each.low for each in expected.ratings]

@@ -19,7 +19,7 @@ from tournament_assets.ratings.rating_methods import (
     rating_rows,
 )
 from tournament_assets.ratings.rating_tables import trace_elo
-from tournament_assets.ratings.sandwich import SamplingUnit, sandwich_bradley_terry
+from tournament_assets.ratings.sandwich import sandwich_bradley_terry
 from tournament_assets.reports.rating_method_tables import disagreement_sentences
 from tournament_assets.tournament.asset_rows import RatingRow
 from tournament_assets.tournament.battles import RatingSettings
@@ -142,9 +142,7 @@ def test_rows_are_the_methods_numbers_under_the_settings() -> None:
     matches = code_judgments(judgments, entrants=ENTRANTS)
     rows = rows_by(matches)
     traces, davidson = trace_elo(matches, SETTINGS), fit_davidson(matches, initial_rating=1000)
-    sandwich = sandwich_bradley_terry(
-        matches, unit=SamplingUnit.PROMPT, confidence=0.95, initial_rating=1000
-    )
+    sandwich = sandwich_bradley_terry(matches, confidence=0.95, initial_rating=1000)
     fitted = fit_bradley_terry(matches, initial_rating=1000)
     for index, name in enumerate(ENTRANTS):
         assert rows[ELO, name].rating == pytest.approx(traces.ratings[:, index].mean())

@@ -150,17 +150,17 @@ def test_two_without_a_place_have_no_claim() -> None:
 
 
 def test_the_named_model_gets_the_named_rating() -> None:
-    ratings = [1380.0, 1420.0, None]
-    shift = anchor_shift(NAMES[:3], ratings, model="bob", rating=1114.0)
-    assert [rating + shift for rating in ratings if rating is not None] == [1074.0, 1114.0]
+    ratings = {"ada": 1380.0, "bob": 1420.0, "cyd": None}
+    shift = anchor_shift(ratings, model="bob", rating=1114.0)
+    assert [rating + shift for rating in ratings.values() if rating] == [1074.0, 1114.0]
 
 
 def test_an_unknown_model_is_refused_with_those_that_are_known() -> None:
     with pytest.raises(InputError, match=r"'zoe'.*'ada'.*'cyd'"):
-        anchor_shift(NAMES[:3], [1.0, 2.0, 3.0], model="zoe", rating=1000.0)
+        anchor_shift({"ada": 1.0, "cyd": 3.0}, model="zoe", rating=1000.0)
 
 
 def test_a_model_without_a_rating_and_a_rating_without_a_value_are_refused_together() -> None:
     with pytest.raises(InputError) as raised:
-        anchor_shift(NAMES[:3], [1.0, 2.0, None], model="cyd", rating=math.nan)
+        anchor_shift({"ada": 1.0, "cyd": None}, model="cyd", rating=math.nan)
     assert len(raised.value.problems) == 2

@@ -23,7 +23,6 @@ from tournament_assets.ratings.rating_methods import (
 )
 from tournament_assets.ratings.rating_tables import elo_rows, trace_elo
 from tournament_assets.ratings.sandwich import (
-    SamplingUnit,
     sampling_luck,
     sandwich_bradley_terry,
 )
@@ -174,9 +173,7 @@ def test_intervals_by_prompt_cover_and_those_by_sample_do_not() -> None:
         judgments = draw(generator, n_prompts=40, k=4, spread=2.0)
         apart = [replace(each, prompt_id=f"{i}") for i, each in enumerate(judgments)]
         for name, rows in (("prompt", judgments), ("sample", apart)):
-            fit = sandwich_bradley_terry(
-                code_judgments(rows, entrants=PAIR), unit=SamplingUnit.PROMPT, confidence=0.95
-            )
+            fit = sandwich_bradley_terry(code_judgments(rows, entrants=PAIR), confidence=0.95)
             low, high = fit.ratings[0].low, fit.ratings[0].high
             assert low is not None
             assert high is not None
@@ -205,9 +202,7 @@ def test_luck_is_how_far_ratings_vary_over_answers_to_the_same_prompts() -> None
             for n in range(1, k + 1)
         ]
         found = sampling_luck(code_samples(judgments, entrants=PAIR))[0]
-        fit = sandwich_bradley_terry(
-            code_judgments(judgments, entrants=PAIR), unit=SamplingUnit.PROMPT, confidence=0.95
-        )
+        fit = sandwich_bradley_terry(code_judgments(judgments, entrants=PAIR), confidence=0.95)
         ratings.append(fit.ratings[0].value or 0.0)
         lucks.append(found.luck or 0.0)
         errors.append(found.standard_error or 0.0)

@@ -11,19 +11,23 @@ from tournament_assets.ratings.bradley_terry import (
     find_standing,
 )
 from tournament_assets.ratings.matches import Matches, code_judgments
-from tournament_assets.ratings.sandwich import (
-    SamplingUnit,
-    sandwich_bradley_terry,
+from tournament_assets.ratings.sandwich import sandwich_bradley_terry
+
+from .builders import (
+    ENTRANTS,
+    battles_apart,
+    code_columns,
+    simulate_judgments,
+    tie,
+    win,
+    wins,
 )
 
-from .builders import ENTRANTS, code_columns, simulate_judgments, tie, win, wins
-
 PAIR = ("ada", "bob")
-BATTLE, PROMPT = SamplingUnit.BATTLE, SamplingUnit.PROMPT
 
 
-def errors_of(preferences: Matches, unit: SamplingUnit) -> np.ndarray:
-    fit = sandwich_bradley_terry(preferences, unit=unit, confidence=0.95)
+def errors_of(preferences: Matches) -> np.ndarray:
+    fit = sandwich_bradley_terry(preferences, confidence=0.95)
     return np.array([each.standard_error for each in fit.ratings], dtype=np.float64)
 
 
@@ -71,8 +75,8 @@ def complete_tournament(generator: np.random.Generator) -> Matches:
     )
 
 
-def clustered_errors(preferences: Matches) -> dict[SamplingUnit, np.ndarray]:
-    """Return what a logistic regression's robust errors are, in the longest floats there are.
+def clustered_errors(preferences: Matches) -> tuple[np.ndarray, np.ndarray]:
+    """Return a logistic regression's robust errors per prompt and per battle, in long floats.
 
     The first entrant is the reference level that such a regression leaves out. The equations are
     solved by elimination, which needs no notion of a small eigenvalue.
@@ -95,14 +99,13 @@ def clustered_errors(preferences: Matches) -> dict[SamplingUnit, np.ndarray]:
     # Each rating is a contrast with the mean of all, the reference level's 0 among them.
     contrast = np.vstack([np.zeros(n - 1), np.eye(n - 1)]) - np.longdouble(1) / n
     moved = solve(information, contrast.T)
-    errors = {}
-    for unit, meat, n_units in (
-        (PROMPT, by_prompt.T @ by_prompt, n_prompts),
-        (BATTLE, (design.T * (left**2).sum(axis=0)) @ design, left.size),
-    ):
+
+    def errors(meat: np.ndarray, n_units: int) -> np.ndarray:
         variance = (moved * (meat @ moved)).sum(axis=0) * n_units / (n_units - 1)
-        errors[unit] = np.asarray(np.sqrt(variance) * ELO_PER_NAT, dtype=np.float64)
-    return errors
+        return np.asarray(np.sqrt(variance) * ELO_PER_NAT, dtype=np.float64)
+
+    by_battle = (design.T * (left**2).sum(axis=0)) @ design
+    return errors(by_prompt.T @ by_prompt, n_prompts), errors(by_battle, left.size)
 
 
 def solve(table: np.ndarray, right: np.ndarray) -> np.ndarray:
@@ -124,8 +127,9 @@ def test_errors_of_complete_tournaments_are_those_of_a_logistic_regression() -> 
     tournaments = (complete_tournament(generator) for _ in range(210))
     n_compared = 0
     for preferences in filter(is_connected, tournaments):
-        for unit, expected in clustered_errors(preferences).items():
-            np.testing.assert_allclose(errors_of(preferences, unit), expected, rtol=1e-6)
+        per_prompt, per_battle = clustered_errors(preferences)
+        np.testing.assert_allclose(errors_of(preferences), per_prompt, rtol=1e-6)
+        np.testing.assert_allclose(errors_of(battles_apart(preferences)), per_battle, rtol=1e-6)
         n_compared += 1
     assert n_compared > 180
 
@@ -135,7 +139,7 @@ def test_two_entrants_have_the_error_of_a_log_odds() -> None:
     # ratings has half the gap.
     preferences = code_judgments(wins({PAIR: 30, PAIR[::-1]: 10}), entrants=PAIR)
     expected = ELO_PER_NAT / 2 * math.sqrt(1 / (40 * 0.75 * 0.25) * 40 / 39)
-    fit = sandwich_bradley_terry(preferences, unit=BATTLE, confidence=0.95)
+    fit = sandwich_bradley_terry(preferences, confidence=0.95)
     ada, bob = fit.ratings
     assert ada.standard_error == pytest.approx(expected)
     assert bob.standard_error == pytest.approx(expected)
@@ -156,28 +160,28 @@ def test_prompts_are_summed_before_they_are_squared() -> None:
         ],
         entrants=ENTRANTS,
     )
-    fit = sandwich_bradley_terry(preferences, unit=PROMPT, confidence=0.95)
+    fit = sandwich_bradley_terry(preferences, confidence=0.95)
     ratings = np.array([each.value for each in fit.ratings], dtype=np.float64)
     slow = sandwich_slowly(preferences, (ratings - 1400) / ELO_PER_NAT) * ELO_PER_NAT**2
     np.testing.assert_allclose(fit.covariance, slow, rtol=1e-8, atol=1e-8)
     np.testing.assert_allclose(fit.covariance.sum(axis=1), 0, atol=1e-8)
-    assert fit.n_units == 23
+    assert fit.n_prompts == 23
 
 
 def test_many_prompts_are_summed_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     preferences = code_judgments(
         simulate_judgments([0.0, 0.4, 0.8, 1.2], n_prompts=15, seed=1), entrants=ENTRANTS
     )
-    whole = errors_of(preferences, PROMPT)
+    whole = errors_of(preferences)
     monkeypatch.setattr("tournament_assets.ratings.sandwich.CELLS_AT_ONCE", 8)
-    np.testing.assert_allclose(errors_of(preferences, PROMPT), whole)
+    np.testing.assert_allclose(errors_of(preferences), whole)
 
 
 def test_judging_every_pair_twice_narrows_only_the_error_per_battle() -> None:
     judgments = simulate_judgments([0.0, 0.4, 0.8, 1.2], n_prompts=20, seed=1)
     once, twice = (code_judgments(rows, entrants=ENTRANTS) for rows in (judgments, judgments * 2))
-    np.testing.assert_allclose(errors_of(twice, PROMPT), errors_of(once, PROMPT))
-    narrowed = errors_of(twice, BATTLE) / errors_of(once, BATTLE)
+    np.testing.assert_allclose(errors_of(twice), errors_of(once))
+    narrowed = errors_of(battles_apart(twice)) / errors_of(battles_apart(once))
     np.testing.assert_allclose(narrowed, math.sqrt(1 / 2), rtol=0.01)
 
 
@@ -194,8 +198,8 @@ def test_independent_battles_have_the_same_error_either_way_and_by_bootstrap() -
         (generator.random(n) < chance).astype(float),
         entrants=ENTRANTS,
     )
-    per_battle = errors_of(preferences, BATTLE)
-    np.testing.assert_allclose(errors_of(preferences, PROMPT), per_battle)
+    per_battle = errors_of(battles_apart(preferences))
+    np.testing.assert_allclose(errors_of(preferences), per_battle)
     resampled = bootstrap_bradley_terry(preferences, resampling=Resampling(4000, 0)).ratings
     np.testing.assert_allclose(resampled.std(axis=0, ddof=1), per_battle, rtol=0.03)
 
@@ -205,38 +209,31 @@ def test_shared_prompts_have_the_error_of_a_bootstrap_of_prompts() -> None:
         simulate_judgments([0.0, 0.3, 0.6, 1.0], n_prompts=200, seed=4), entrants=ENTRANTS
     )
     resampled = bootstrap_bradley_terry(preferences, resampling=Resampling(3000, 0)).ratings
-    np.testing.assert_allclose(
-        resampled.std(axis=0, ddof=1), errors_of(preferences, PROMPT), rtol=0.05
-    )
+    np.testing.assert_allclose(resampled.std(axis=0, ddof=1), errors_of(preferences), rtol=0.05)
 
 
-@pytest.mark.parametrize("unit", [BATTLE, PROMPT])
-def test_only_ties_show_no_spread_and_that_is_said(unit: SamplingUnit) -> None:
+def test_only_ties_show_no_spread_and_that_is_said() -> None:
     ties = [tie(*PAIR, f"p{index}") for index in range(5)]
-    fit = sandwich_bradley_terry(code_judgments(ties, entrants=PAIR), unit=unit, confidence=0.95)
+    fit = sandwich_bradley_terry(code_judgments(ties, entrants=PAIR), confidence=0.95)
     for each in fit.ratings:
         assert each.value == pytest.approx(1400)
         assert (each.standard_error, each.low, each.high) == (None, None, None)
-        assert f"between {unit.value}s (5 judged)" in str(each.note)
+        assert "between prompts (5 judged)" in str(each.note)
     assert np.isnan(fit.covariance).all()
 
 
 def test_one_prompt_has_no_error_although_its_battles_have() -> None:
     judgments = [win(*PAIR), win(*PAIR), win(*PAIR[::-1])]
     preferences = code_judgments(judgments, entrants=PAIR)
-    assert np.isfinite(errors_of(preferences, BATTLE)).all()
-    assert np.isnan(errors_of(preferences, PROMPT)).all()
+    assert np.isfinite(errors_of(battles_apart(preferences))).all()
+    assert np.isnan(errors_of(preferences)).all()
 
 
 def test_unrated_entrants_keep_their_note() -> None:
     table = {PAIR: 3, PAIR[::-1]: 2, ("cyd", "bob"): 1}
-    fit = sandwich_bradley_terry(
-        code_judgments(wins(table), entrants=ENTRANTS), unit=BATTLE, confidence=0.95
-    )
+    fit = sandwich_bradley_terry(code_judgments(wins(table), entrants=ENTRANTS), confidence=0.95)
     assert [each.standard_error is None for each in fit.ratings] == [False, False, True, True]
     assert "upper bound" in str(fit.ratings[2].note)
-    assert fit.n_units == 5
+    assert fit.n_prompts == 5
     with pytest.raises(InputError, match="confidence is 95"):
-        sandwich_bradley_terry(
-            code_judgments(wins(table), entrants=ENTRANTS), unit=BATTLE, confidence=95
-        )
+        sandwich_bradley_terry(code_judgments(wins(table), entrants=ENTRANTS), confidence=95)

@@ -39,8 +39,8 @@ def numbers(fit: ControlledFit | StyleControl) -> list[float | None]:
 
 def test_features_that_can_all_be_controlled_give_the_plain_fit() -> None:
     preferences, x = battles()
-    found = control_style(preferences, x, names=NAMES, penalty=2.0, confidence=0.9)
-    expected = fit_controlled(preferences, x, names=NAMES, penalty=2.0, confidence=0.9)
+    found = control_style(preferences, x, confidence=0.9)
+    expected = fit_controlled(preferences, x, names=NAMES, confidence=0.9)
     assert numbers(found) == pytest.approx(numbers(expected))
     assert found.refused == ()
 
@@ -51,10 +51,8 @@ def test_refused_features_are_named_and_the_others_stay() -> None:
     strengths = np.array([0.1, 0.2, 0.4, 0.8])
     x[:, 2] = strengths[preferences.first] - strengths[preferences.second]
     x[:, 3] = -2 * x[:, 0]
-    found = control_style(preferences, x, names=NAMES, penalty=0.0, confidence=0.95)
-    expected = fit_controlled(
-        preferences, x[:, [0]], names=("words",), penalty=0.0, confidence=0.95
-    )
+    found = control_style(preferences, x, confidence=0.95)
+    expected = fit_controlled(preferences, x[:, [0]], names=("words",), confidence=0.95)
     assert numbers(found) == pytest.approx(numbers(expected))
     reasons = {each.name: each.reason for each in found.refused}
     assert list(reasons) == ["list_items", "bold_spans", "headings"]
@@ -63,19 +61,17 @@ def test_refused_features_are_named_and_the_others_stay() -> None:
     assert "the others" in reasons["headings"]
 
 
-def test_a_feature_that_tells_every_winner_is_refused_until_there_is_a_penalty() -> None:
+def test_a_feature_that_tells_every_winner_is_refused() -> None:
     preferences, x = battles()
     x[:, 1] = preferences.preference - 0.5
-    found = control_style(preferences, x, names=NAMES, penalty=0.0, confidence=0.95)
+    found = control_style(preferences, x, confidence=0.95)
     assert [each.name for each in found.effects] == ["words", "bold_spans", "headings"]
-    assert "penalty above 0" in found.refused[0].reason
-    penalised = control_style(preferences, x, names=NAMES, penalty=1.0, confidence=0.95)
-    assert [each.name for each in penalised.effects] == list(NAMES)
+    assert "some responses win against it" in found.refused[0].reason
 
 
 def test_without_any_feature_there_is_no_rating_at_equal_style() -> None:
     preferences, x = battles()
-    found = control_style(preferences, np.zeros_like(x), names=NAMES, penalty=0.0, confidence=0.95)
+    found = control_style(preferences, np.zeros_like(x), confidence=0.95)
     assert {each.value for each in found.ratings} == {None}
     assert {each.low for each in found.ratings} == {None}
     assert {each.note for each in found.ratings} == {NOTHING_CONTROLLED}
@@ -85,21 +81,19 @@ def test_without_any_feature_there_is_no_rating_at_equal_style() -> None:
 def test_where_nobody_can_be_rated_no_feature_is_blamed() -> None:
     preferences = code_judgments(wins({("ada", "bob"): 3}), entrants=ENTRANTS)
     x = np.ones((3, 4))
-    found = control_style(preferences, x, names=NAMES, penalty=0.0, confidence=0.95)
+    found = control_style(preferences, x, confidence=0.95)
     assert {each.value for each in found.ratings} == {None}
     assert {each.reason for each in found.refused} == {NOBODY}
     assert "judged" in str(found.ratings[3].note)
 
 
-def test_missing_differences_and_penalties_below_zero_are_errors_not_refusals() -> None:
+def test_missing_differences_are_errors_not_refusals() -> None:
     preferences, x = battles()
-    with pytest.raises(InputError, match="penalty is -1"):
-        control_style(preferences, x, names=NAMES, penalty=-1, confidence=0.95)
     with pytest.raises(InputError, match="expected"):
-        control_style(preferences, x[:-1], names=NAMES, penalty=0, confidence=0.95)
+        control_style(preferences, x[:-1], confidence=0.95)
     x[0, 0] = np.nan
     with pytest.raises(InputError, match="are missing"):
-        control_style(preferences, x, names=NAMES, penalty=0, confidence=0.95)
+        control_style(preferences, x, confidence=0.95)
 
 
 def test_differences_are_the_first_responses_less_the_seconds() -> None:
@@ -184,14 +178,14 @@ def test_marks(text: str, headings: int, list_items: int, bold_spans: int) -> No
     )
 
 
-def test_length_is_words_and_visible_characters() -> None:
+def test_length_is_words() -> None:
     found = count_style("Zwei  Wörter,\n你好 `code` 42.")
-    assert (found.words, found.characters) == (4, len("ZweiWörter,你好42."))
+    assert found.words == 4
 
 
 def test_differences_are_relative_and_change_sign_with_the_sides() -> None:
-    long = StyleFeatures(words=299, characters=0, list_items=3, bold_spans=0, headings=0)
-    short = StyleFeatures(words=100, characters=0, list_items=0, bold_spans=0, headings=1)
+    long = StyleFeatures(words=299, list_items=3, bold_spans=0, headings=0)
+    short = StyleFeatures(words=100, list_items=0, bold_spans=0, headings=1)
     expected = [[199 / 400, 3 / 4, 0.0, -1 / 2]]
     np.testing.assert_allclose(style_differences([long], [short]), expected)
     np.testing.assert_allclose(style_differences([short], [long]), -np.array(expected))

@@ -26,7 +26,7 @@ from tournament_assets.foundation.errors import InputError, Problems
 from tournament_assets.foundation.estimates import Estimate
 from tournament_assets.ratings.bradley_terry import ELO_PER_NAT
 from tournament_assets.ratings.matches import code_judgments, require_confidence
-from tournament_assets.ratings.sandwich import SamplingUnit, sandwich_bradley_terry
+from tournament_assets.ratings.sandwich import sandwich_bradley_terry
 from tournament_assets.tournament.prompts import AnswerKey, answer_key
 from tournament_assets.tournament.verdicts import Judgment, Outcome
 
@@ -96,9 +96,7 @@ def compare_with_margin(
     direct = [each for each in judgments if {each.entrant_a, each.entrant_b} == pair]
     settled = [each for each in direct if each.outcome is not Outcome.UNJUDGED]
     fit = sandwich_bradley_terry(
-        code_judgments(judgments, entrants=entrants),
-        unit=SamplingUnit.PROMPT,
-        confidence=confidence,
+        code_judgments(judgments, entrants=entrants), confidence=confidence
     )
     new, old = entrants.index(candidate), entrants.index(baseline)
     ours, theirs = fit.ratings[new], fit.ratings[old]
@@ -123,16 +121,16 @@ def compare_with_margin(
     from scipy.special import stdtr, stdtrit
 
     difference, error = ours.value - theirs.value, math.sqrt(variance)
-    reach = error * float(stdtrit(fit.n_units - 1, confidence))
+    reach = error * float(stdtrit(fit.n_prompts - 1, confidence))
     beyond = (difference + margin) / error
     return DifferenceTest(
         dimension=dimension,
         pairs=len(direct),
         settled=len(settled),
-        difference=Estimate(difference, difference - reach, difference + reach, n=fit.n_units),
+        difference=Estimate(difference, difference - reach, difference + reach, n=fit.n_prompts),
         standard_error=error,
-        p_not_worse=float(stdtr(fit.n_units - 1, -beyond)),
-        p_worse=float(stdtr(fit.n_units - 1, beyond)),
+        p_not_worse=float(stdtr(fit.n_prompts - 1, -beyond)),
+        p_worse=float(stdtr(fit.n_prompts - 1, beyond)),
     )
 
 

@@ -10,15 +10,13 @@ names the prompt, everything that is wrong at once, and what the format has no p
 import csv
 import io
 import json
-import os
-import secrets
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import IO, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -31,6 +29,7 @@ from tournament_assets.battles.columns import (
 )
 from tournament_assets.foundation.errors import InputError
 from tournament_assets.foundation.json_lines import JsonObject, numbered_lines, parse_rows
+from tournament_assets.storage.atomic_files import atomic_file
 from tournament_assets.storage.row_files import (
     FileKind,
     FileSample,
@@ -43,28 +42,21 @@ from tournament_assets.tournament.battles import Battle, BattleSource, RatingSet
 
 
 @contextmanager
-def new_file(path: Path) -> Iterator[BinaryIO]:
+def new_file(path: Path) -> Iterator[IO[bytes]]:
     """Write a file that appears whole or not at all, a part at a time."""
     if path.exists():
         raise InputError(
             f"{path}: the file is there already; expected a new name, so that no battles are "
             "lost; remove it or choose another"
         )
-    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.partial")
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with temporary.open("wb") as file:
+        with atomic_file(path) as file:
             yield file
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(path)
     except OSError as error:
         raise InputError(
             f"{path}: the file cannot be written ({error.strerror or type(error).__name__}); "
             "expected a folder that can be written to"
         ) from None
-    finally:
-        temporary.unlink(missing_ok=True)
 
 
 @dataclass(frozen=True, slots=True)

@@ -384,8 +384,7 @@ def _moved(
     if not listed:
         return []
     shift = anchor_shift(
-        [row.entrant_id for row in listed],
-        [getattr(row, columns[0]) for row in listed],
+        {row.entrant_id: getattr(row, columns[0]) for row in listed},
         model=model,
         rating=rating,
     )

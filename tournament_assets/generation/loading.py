@@ -5,8 +5,6 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from typing import Any
 
-import torch
-
 from tournament_assets.foundation.errors import InputError, Problems
 from tournament_assets.generation.hydra.hydra_model import HydraModel, answer_ids
 from tournament_assets.generation.hydra.shards import head_shape, read_shards
@@ -18,6 +16,7 @@ from tournament_assets.generation.models.adapters import (
 from tournament_assets.generation.models.base_models import (
     LoadedBase,
     Residence,
+    name_of,
     refuse_mismatch,
 )
 from tournament_assets.generation.models.chat_prompts import NO_TEMPLATE
@@ -72,11 +71,6 @@ class LoadedEntrant:
     def device(self) -> str:
         """Where the model is."""
         return self.base.device
-
-    @property
-    def dtype(self) -> torch.dtype:
-        """The precision of its weights."""
-        return self.base.dtype
 
     @property
     def eos_ids(self) -> tuple[int, ...]:
@@ -143,7 +137,7 @@ class LoadedEntrant:
         """Return where and how a response is generated, for its diagnostics."""
         return {
             "device": self.device,
-            "dtype": str(self.dtype).removeprefix("torch."),
+            "dtype": name_of(self.base.dtype),
             "seed": seed,
             "batch_size": batch_size,
             **({"compiled": True} if is_compiled else {}),

@@ -38,7 +38,6 @@ from tournament_assets.generation.hydra.hydra_model import (
 from tournament_assets.generation.loading import LoadedEntrant
 from tournament_assets.generation.models.chat_prompts import (
     AskedPrompt,
-    EncodedPrompt,
     encode_chat,
     encode_prompts,
     padded_length,
@@ -337,7 +336,7 @@ def respond_in_rounds(
     spec = entrant.spec
     decoded = decode(
         model,
-        [EncodedPrompt(ids=prompt.ids, seed=prompt.seed) for prompt in batch],
+        batch,
         decoding_settings(spec, eos_ids=entrant.eos_ids),
         n_rows=batch_size,
         prompt_length=batch[0].padded_length,

@@ -11,11 +11,9 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
 
 import dagster as dg
 from filelock import FileLock
-from sqlalchemy import Connection, Dialect, Engine, event
 
 from tournament_assets.ledger.leases import has_died
 
@@ -30,38 +28,12 @@ _POOLS = ("NullPool", "QueuePool", "SingletonThreadPool", "StaticPool")
 def open_instance(home: Path) -> Iterator[dg.DagsterInstance]:
     """Open the instance of a home, one process at a time, and close it again.
 
-    Dagster does not expect two processes to create a fresh home's tables at once. It connects to
-    SQLite by a new engine each time, which would compile every statement again, a tenth of a run's
-    processor time; while the instance is open, all engines share what one has compiled.
+    Dagster does not expect two processes to create a fresh home's tables at once.
     """
-    statements = _Compiled()
-
-    def share(connection: Connection) -> None:
-        if connection.dialect.name == "sqlite":
-            connection.execution_options(compiled_cache=statements)
-
-    event.listen(Engine, "engine_connect", share)
-    try:
-        with FileLock(home / "opening.lock"):
-            opened = dg.DagsterInstance.from_config(str(home))
-        with opened as instance:
-            yield instance
-    finally:
-        event.remove(Engine, "engine_connect", share)
-
-
-class _Compiled(dict[Any, Any]):
-    """What SQLAlchemy has compiled; engines of one kind of dialect share it."""
-
-    def get(self, key: Any, default: Any = None) -> Any:
-        return super().get(_by_kind_of_dialect(key), default)
-
-    def __setitem__(self, key: Any, compiled: Any) -> None:
-        super().__setitem__(_by_kind_of_dialect(key), compiled)
-
-
-def _by_kind_of_dialect(key: Any) -> Any:
-    return tuple(type(part) if isinstance(part, Dialect) else part for part in key)
+    with FileLock(home / "opening.lock"):
+        opened = dg.DagsterInstance.from_config(str(home))
+    with opened as instance:
+        yield instance
 
 
 def close_runs_of_dead_processes(instance: dg.DagsterInstance) -> None:

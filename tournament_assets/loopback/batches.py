@@ -161,13 +161,7 @@ class BatchStore:
             )
             uses = [self.cache.use(params) for _, params in requests]
             self._before_listing(batch, requests)
-            _write_batch(
-                batch,
-                [
-                    BatchedRequest(name, params, use)
-                    for (name, params), use in zip(requests, uses, strict=True)
-                ],
-            )
+            _write_batch(batch, [(*each, use) for each, use in zip(requests, uses, strict=True)])
             self._batches[batch_id] = batch
             return batch
 
@@ -180,18 +174,14 @@ class BatchStore:
         return list(self._batches.values())[::-1]
 
 
-def _write_batch(batch: StoredBatch, requests: Sequence[BatchedRequest]) -> None:
+def _write_batch(batch: StoredBatch, requests: Sequence[tuple[str, Params, CacheUse]]) -> None:
     """Write a batch's file atomically."""
     header = {name: value for name, value in asdict(batch).items() if name != "path"}
     partial = batch.path.with_suffix(".partial")
     with partial.open("wb") as file:
         file.write(json.dumps(header, default=datetime.isoformat).encode() + b"\n")
-        for request in sorted(requests, key=lambda each: _digest(each.custom_id)):
-            row = {
-                "custom_id": request.custom_id,
-                "params": request.params,
-                "cache_use": request.cache_use,
-            }
+        for name, params, use in sorted(requests, key=lambda request: _digest(request[0])):
+            row = {"custom_id": name, "params": params, "cache_use": use}
             file.write(json.dumps(row).encode() + b"\n")
     partial.replace(batch.path)
 

@@ -8,10 +8,8 @@ without being understood (words, tone and shape), by crude measures that a perso
 
 import hashlib
 import re
-from collections import Counter
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import pairwise
 
 
 class Lexicon:
@@ -22,30 +20,17 @@ class Lexicon:
     Args:
         words: Single words, between spaces.
         phrases: Phrases of two words or more, between vertical bars; none begins with another.
-
-    Attributes:
-        words: The single words.
-        openings: The first two words of every phrase.
     """
 
     def __init__(self, words: str, phrases: str) -> None:
         self.words = frozenset(words.split())
         self.phrases = tuple(phrases.split("|"))
-        spoken = [re.findall(r"\w+", phrase) for phrase in self.phrases]
-        self.openings = frozenset((first, second) for first, second, *_ in spoken)
-        self._overlap = any(not self.words.isdisjoint(phrase) for phrase in spoken)
-        listed = [*self.phrases, *(self.words if self._overlap else ())]
-        self._pattern = re.compile(rf"\b(?:{'|'.join(map(re.escape, listed))})\b")
+        listed = map(re.escape, [*self.phrases, *self.words])
+        self._pattern = re.compile(rf"\b(?:{'|'.join(listed)})\b")
 
-    def count(self, plain: str, n_words: int) -> int:
-        """Count the words and phrases in a text that contains the start of a phrase.
-
-        Args:
-            plain: The text in lower case, with single spaces and straight apostrophes.
-            n_words: How many of its words are among `words`.
-        """
-        n_matches = len(self._pattern.findall(plain))
-        return n_matches if self._overlap else n_words + n_matches
+    def count(self, plain: str) -> int:
+        """Count its words and phrases in lower-case text of single spaces, straight apostrophes."""
+        return len(self._pattern.findall(plain))
 
 
 _COMMON_WORDS_TEXT = (
@@ -103,23 +88,14 @@ REASSURANCES = Lexicon(
 LEXICONS = (HEDGES, CERTAINTIES, ABSTENTIONS, ACTIONS, SAFETY_NETS, REASSURANCES)
 
 
-_ASCII_WORD = re.compile(r"[A-Za-z0-9]+(?:['-][A-Za-z0-9]+)*")
 _WORD = re.compile(r"[^\W_]+(?:['\N{RIGHT SINGLE QUOTATION MARK}-][^\W_]+)*")
-_TOKEN = re.compile(r"\w+")
 _SENTENCE_END = re.compile(r"[.!?]+[)\"'\N{RIGHT DOUBLE QUOTATION MARK}\]]*(?=\s|$)")
 _COMPLETE = re.compile(r"[.!?][)\"'\N{RIGHT DOUBLE QUOTATION MARK}\]*]*\s*$")
 _ODD = re.compile(r"[^\w\s.,;:!?'\"()\[\]/%+*#&<>=°\N{EN DASH}\N{EM DASH}’‘“”•-]")  # noqa: RUF001
-_WITHOUT_ORDINARY = {code: None for code in range(128) if not _ODD.fullmatch(chr(code))}
 _CONSONANTS = re.compile(r"[bcdfghjklmnpqrstvwxz]{6,}")
 _TRIPLED = re.compile(r"([a-z])\1\1")
 _VOWEL = re.compile(r"[aeiouyà-ÿ]")
 _NUMBER = re.compile(r"\d+(?:[-x]?\d+)*[a-z]{0,5}")
-_SPACE_OUT = {code: " " for code in range(128) if not _TOKEN.fullmatch(chr(code))}
-_LEXICON_OF_WORD = {word: lexicon for lexicon in LEXICONS for word in lexicon.words}
-_LEXICON_OF_OPENING = {
-    opening: frozenset(lexicon for lexicon in LEXICONS if opening in lexicon.openings)
-    for opening in frozenset().union(*(lexicon.openings for lexicon in LEXICONS))
-}
 
 
 class Traits:
@@ -136,24 +112,10 @@ class Traits:
         repetition: Share of three-word sequences that occurred before; 0 for fewer than six words.
     """
 
-    __slots__ = (
-        "_found",
-        "_n_lexicon_words",
-        "_opened",
-        "_plain",
-        "_text",
-        "content_words",
-        "garbling",
-        "is_blank",
-        "is_complete",
-        "n_words",
-        "repetition",
-    )
-
     def __init__(self, text: str) -> None:
         self._text = text
-        written = _find_words(text)
-        words = _casefold(written)
+        written = _WORD.findall(text)
+        words = [word.casefold() for word in written]
         self.is_blank = not text.strip()
         self.is_complete = _COMPLETE.search(text) is not None
         self.n_words = len(words)
@@ -162,19 +124,13 @@ class Traits:
         self.repetition = _measure_repetition(words)
         plain = text.casefold().replace("\N{RIGHT SINGLE QUOTATION MARK}", "'")
         self._plain = " ".join(plain.split())
-        tokens = _split_tokens(self._plain)
-        self._n_lexicon_words = Counter(map(_LEXICON_OF_WORD.get, tokens))
-        opened = set(map(_LEXICON_OF_OPENING.get, pairwise(tokens)))
-        self._opened = frozenset[Lexicon]().union(*(each for each in opened if each))
-        self._found: dict[Lexicon, int] = {}
+        self._counts: dict[Lexicon, int] = {}
 
     def count(self, lexicon: Lexicon) -> int:
         """Count how often the response holds any word of a lexicon."""
-        if lexicon not in self._opened:
-            return self._n_lexicon_words[lexicon]
-        if lexicon not in self._found:
-            self._found[lexicon] = lexicon.count(self._plain, self._n_lexicon_words[lexicon])
-        return self._found[lexicon]
+        if lexicon not in self._counts:
+            self._counts[lexicon] = lexicon.count(self._plain)
+        return self._counts[lexicon]
 
     def measure_sentence_length(self) -> float:
         """Return the mean number of words per sentence."""
@@ -194,7 +150,7 @@ def examine(text: str) -> Traits:
 
 def list_words(text: str) -> list[str]:
     """Return the words of a text in lower case."""
-    return _casefold(_find_words(text))
+    return [word.casefold() for word in _WORD.findall(text)]
 
 
 @lru_cache(maxsize=4096)
@@ -204,19 +160,6 @@ def list_content_words(text: str) -> frozenset[str]:
     Short words stay: only the C distinguishes vitamin C from vitamin D.
     """
     return _select_content_words(list_words(text))
-
-
-def _find_words(text: str) -> list[str]:
-    return (_ASCII_WORD if text.isascii() else _WORD).findall(text)
-
-
-def _split_tokens(plain: str) -> list[str]:
-    return plain.translate(_SPACE_OUT).split() if plain.isascii() else _TOKEN.findall(plain)
-
-
-def _casefold(words: list[str]) -> list[str]:
-    # Words hold no line breaks, so all are casefolded at once.
-    return "\n".join(words).casefold().split("\n") if words else []
 
 
 def _select_content_words(words: list[str]) -> frozenset[str]:
@@ -233,14 +176,8 @@ def _measure_garbling(stripped: str, written: list[str], words: list[str]) -> fl
     if not written:
         return 1.0
     strange = (len(written) - sum(map(_is_readable, written))) / len(written)
-    odd = 1 - (len(stripped) - _count_odd_characters(stripped)) / len(stripped)
+    odd = 1 - (len(stripped) - len(_ODD.findall(stripped))) / len(stripped)
     return max(strange, min(1.0, 2 * odd), _measure_missing_small_words(words))
-
-
-def _count_odd_characters(text: str) -> int:
-    if text.isascii():
-        return len(text.translate(_WITHOUT_ORDINARY))
-    return len(_ODD.findall(text))
 
 
 def _measure_missing_small_words(words: list[str]) -> float:

@@ -471,8 +471,8 @@ class PromptResamples:
         self._generator = np.random.default_rng(seed)
         wins = matches.as_wins()
         order = np.argsort(wins.prompt_index, kind="stable")
-        self._starts = np.searchsorted(wins.prompt_index[order], np.arange(self._n_prompts + 1))
-        self._pairs = (wins.first * self._n_entrants + wins.second)[order].astype(np.int32)
+        self._prompts = wins.prompt_index[order]
+        self._pairs = (wins.first * self._n_entrants + wins.second)[order]
         self._weights = wins.weight[order]
 
     def draw(self, n_tables: int) -> NDArray[np.float64]:
@@ -486,25 +486,8 @@ class PromptResamples:
             part = wins[start : start + at_once]
             size = len(part), self._n_prompts
             drawn = self._generator.integers(max(1, self._n_prompts), size=size)
-            _add_prompts(drawn, self._starts, self._pairs, self._weights, part)
+            for table, prompts in zip(part, drawn, strict=True):
+                counts = np.bincount(prompts, minlength=self._n_prompts)
+                weights = counts[self._prompts] * self._weights
+                table[:] = np.bincount(self._pairs, weights, minlength=table.size)
         return wins.reshape(n_tables, self._n_entrants, self._n_entrants)
-
-
-@compiled
-def _add_prompts(
-    drawn: NDArray[np.int64],
-    starts: NDArray[np.int64],
-    pairs: NDArray[np.int32],
-    weights: NDArray[np.float64],
-    wins: NDArray[np.float64],
-) -> None:
-    n_prompts = starts.size - 1
-    counts = np.empty(n_prompts, dtype=np.int64)
-    for table in range(len(drawn)):
-        counts[:] = 0
-        for prompt in drawn[table]:
-            counts[prompt] += 1
-        for prompt in range(n_prompts):
-            if counts[prompt] > 0:
-                for cell in range(starts[prompt], starts[prompt + 1]):
-                    wins[table, pairs[cell]] += counts[prompt] * weights[cell]

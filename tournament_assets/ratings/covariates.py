@@ -24,12 +24,7 @@ from tournament_assets.foundation.estimates import CELLS_AT_ONCE, Estimate, Rati
 from tournament_assets.ratings.bradley_terry import ELO_PER_NAT, fit_bradley_terry
 from tournament_assets.ratings.intervals import two_sided_quantile
 from tournament_assets.ratings.matches import Matches, require_confidence
-from tournament_assets.ratings.sandwich import (
-    SamplingUnit,
-    contrast_inverse,
-    laplacian,
-    no_spread_note,
-)
+from tournament_assets.ratings.sandwich import contrast_inverse, laplacian, no_spread_note
 
 _MAX_STEPS = 200
 
@@ -128,14 +123,11 @@ def information(
     return table
 
 
-def maximise(
-    data: Matches, *, penalty: float = 0.0, start: NDArray[np.float64] | None = None
-) -> NDArray[np.float64]:
-    """Maximise the log-likelihood minus half the penalty times the sum of squared effects.
+def maximise(data: Matches, *, start: NDArray[np.float64] | None = None) -> NDArray[np.float64]:
+    """Maximise the log-likelihood.
 
     Args:
         data: The matches, among entrants that wins connect.
-        penalty: On the effects of the covariates.
         start: Where to begin; with several judges it must hold strengths that differ.
 
     Raises:
@@ -143,22 +135,15 @@ def maximise(
     """
     n, n_fixed = len(data.entrants), len(data.entrants) + data.covariates.shape[1]
     parameters = np.zeros(n_parameters(data)) if start is None else start.copy()
-    ridge = np.zeros(parameters.size)
-    ridge[n:n_fixed] = penalty
-
-    def value(at: NDArray[np.float64]) -> float:
-        return log_likelihood(data, at) - float((ridge * at**2).sum() / 2)
-
-    height = value(parameters)
+    height = log_likelihood(data, parameters)
     for _ in range(_MAX_STEPS):
         odds = log_odds(data, parameters)
         if np.abs(odds).max() > _MAX_LOG_ODDS:
             break
         expected = 1 / (1 + np.exp(-odds))
         pull = data.weight * (data.preference - expected)
-        gradient = _gather(data, parameters, pull) - ridge * parameters
+        gradient = _gather(data, parameters, pull)
         hessian = information(data, parameters, data.weight * expected * (1 - expected))
-        hessian += np.diag(ridge)
         _fill_flat(hessian, n, n_fixed)
         try:
             step = np.linalg.solve(hessian, gradient)
@@ -168,7 +153,7 @@ def maximise(
         share = 1.0
         while True:
             moved = parameters + share * step
-            moved_height = value(moved)
+            moved_height = log_likelihood(data, moved)
             # At the top only rounding changes the height, so the step need not be halved.
             if moved_height >= height - 1e-12 * abs(height) or share < 1e-9:
                 break
@@ -179,7 +164,7 @@ def maximise(
             return parameters
     raise RatingError(
         "the likelihood of the ratings rises without end, as when a covariate alone tells who "
-        "wins; expected battles that some responses win against it, or give a penalty above 0"
+        "wins; expected battles that some responses win against it"
     )
 
 
@@ -195,31 +180,30 @@ def _fill_flat(hessian: NDArray[np.float64], n: int, n_fixed: int) -> None:
 
 
 def sandwich_covariance(
-    data: Matches, parameters: NDArray[np.float64], units: NDArray[np.int64], *, penalty: float
+    data: Matches, parameters: NDArray[np.float64]
 ) -> tuple[NDArray[np.float64], int]:
-    """Return the covariance from sampling units, NaN with a single one, and their number."""
+    """Return the covariance from sampling prompts, NaN with a single one, and their number."""
     n, n_fixed = len(data.entrants), len(data.entrants) + data.covariates.shape[1]
     total = parameters.size
     expected = 1 / (1 + np.exp(-log_odds(data, parameters)))
     pull = data.weight * (data.preference - expected)
     table = information(data, parameters, data.weight * expected * (1 - expected), pull=pull)
-    table[np.arange(n, n_fixed), np.arange(n, n_fixed)] += penalty
     # Strengths average to 0 and discriminations to 1, so the inverse must map onto such alone.
     table[:n, :n] += 1.0
     table[n_fixed:, n_fixed:] += 1.0
     bread = np.linalg.inv(table)
     bread[:n, :] -= bread[:n, :].mean(axis=0)
     slopes, gaps = _slopes(data, parameters), _gaps(data, parameters)
-    _, unit = np.unique(units, return_inverse=True)
-    order = np.argsort(unit, kind="stable")
-    unit = unit[order]
-    n_units = int(unit[-1]) + 1
+    _, prompt = np.unique(data.prompt_index, return_inverse=True)
+    order = np.argsort(prompt, kind="stable")
+    prompt = prompt[order]
+    n_prompts = int(prompt[-1]) + 1
     at_once = max(1, CELLS_AT_ONCE // total)
     meat = np.zeros((total, total))
-    for start in range(0, n_units, at_once):
-        stop = min(n_units, start + at_once)
-        span = slice(*np.searchsorted(unit, [start, stop]))
-        rows, here = order[span], unit[span] - start
+    for start in range(0, n_prompts, at_once):
+        stop = min(n_prompts, start + at_once)
+        span = slice(*np.searchsorted(prompt, [start, stop]))
+        rows, here = order[span], prompt[span] - start
         summed = np.empty((stop - start, total))
         summed[:, :n] = _sum_by(here, data.first[rows], pull[rows] * slopes[rows], stop - start, n)
         summed[:, :n] -= _sum_by(
@@ -233,8 +217,8 @@ def sandwich_covariance(
             judges = data.judge_index[rows]
             summed[:, n_fixed:] = _sum_by(here, judges, pull[rows] * gaps[rows], stop - start, size)
         meat += summed.T @ summed
-    factor = n_units / (n_units - 1) if n_units > 1 else np.nan
-    return bread @ meat @ bread.T * factor, n_units
+    factor = n_prompts / (n_prompts - 1) if n_prompts > 1 else np.nan
+    return bread @ meat @ bread.T * factor, n_prompts
 
 
 def _sum_by(
@@ -310,9 +294,7 @@ def fit_controlled(
     differences: NDArray[np.float64],
     *,
     names: Sequence[str],
-    penalty: float,
     confidence: float,
-    unit: SamplingUnit = SamplingUnit.PROMPT,
     initial_rating: float = 1400.0,
 ) -> ControlledFit:
     """Rate the entrants that Bradley-Terry rates, as if their responses did not differ in style.
@@ -321,22 +303,16 @@ def fit_controlled(
         differences: First response's minus second response's value of every covariate, shape
             (n_battles, n_covariates).
         names: The covariates.
-        penalty: Ridge penalty on the effects; 0 for none: half of it times the sum of their
-            squares, in log odds per unit, is taken off the log-likelihood summed over battles.
-            Strengths are not penalised. Above 0 it pulls the effects, and their intervals, towards
-            0. arena-rank's `reg`, which is per battle, times the number of battles is the same
-            thing.
-        unit: What was drawn at random.
         initial_rating: Mean of the ratings, in Elo points.
 
     Raises:
         InputError: With everything wrong with the covariates: a shape that does not fit, a missing
             value, one that never differs, or some that the entrants or other covariates determine.
         RatingError: If the likelihood could not be maximised, as when one covariate predicts every
-            winner and there is no penalty.
+            winner.
     """
     require_confidence(confidence)
-    _refuse_unusable(matches, differences, names=names, penalty=penalty)
+    _refuse_unusable(matches, differences, names=names)
     results = fit_bradley_terry(matches, initial_rating=initial_rating)
     rated = np.array([each.value is not None for each in results], dtype=np.bool_)
     rows = np.flatnonzero(rated[matches.first] & rated[matches.second])
@@ -349,35 +325,35 @@ def fit_controlled(
         matches.among(rated), covariates=differences[rows] / np.where(scale > 0, scale, 1.0)
     )
     _refuse_confounded(data, names=names)
-    parameters = maximise(data, penalty=penalty)
-    units = np.arange(rows.size) if unit is SamplingUnit.BATTLE else data.prompt_index
-    covariance, n_units = sandwich_covariance(data, parameters, units, penalty=penalty)
+    parameters = maximise(data)
+    covariance, n_prompts = sandwich_covariance(data, parameters)
     elo = parameters * ELO_PER_NAT
     variance = np.diagonal(covariance) * ELO_PER_NAT**2
-    # Rounding leaves a few times 1e-16 where a parameter has no error.
-    errors: list[float | None] = [
-        float(np.sqrt(each)) if each > 1e-18 * ELO_PER_NAT**2 else None for each in variance
-    ]
-    quantile = (
-        two_sided_quantile(confidence, degrees_of_freedom=n_units - 1) if n_units > 1 else None
-    )
-    no_spread = no_spread_note(unit, n_units)
+    quantile = two_sided_quantile(confidence, degrees_of_freedom=max(1, n_prompts - 1))
+
+    def around(value: float, index: int) -> tuple[float | None, float | None, float | None]:
+        """Return a parameter's error and the ends of its interval; None where it has no error."""
+        # Rounding leaves a few times 1e-16 where a parameter has no error; one prompt has NaN.
+        if not variance[index] > 1e-18 * ELO_PER_NAT**2:
+            return None, None, None
+        error = float(np.sqrt(variance[index]))
+        return error, value - error * quantile, value + error * quantile
+
     ratings = []
     for index, result in enumerate(results):
         if not rated[index]:
             ratings.append(result)
             continue
         rating = initial_rating + float(elo[place[index]])
-        error = errors[place[index]]
-        low, high = _ends(rating, error, quantile)
-        note = no_spread if error is None else None
+        error, low, high = around(rating, place[index])
+        note = no_spread_note(n_prompts) if error is None else None
         ratings.append(
             Rating(rating, low, high, note=note, entrant=result.entrant, standard_error=error)
         )
     effects = []
     for index, name in enumerate(names):
-        effect, error = float(elo[n_entrants + index]), errors[n_entrants + index]
-        low, high = _ends(effect, error, quantile)
+        effect = float(elo[n_entrants + index])
+        error, low, high = around(effect, n_entrants + index)
         effects.append(
             CovariateEffect(
                 effect, low, high, name=name, scale=float(scale[index]), standard_error=error
@@ -386,16 +362,8 @@ def fit_controlled(
     return ControlledFit(tuple(ratings), tuple(effects))
 
 
-def _ends(
-    value: float, error: float | None, quantile: float | None
-) -> tuple[float | None, float | None]:
-    if error is None or quantile is None:
-        return None, None
-    return value - error * quantile, value + error * quantile
-
-
 def _refuse_unusable(
-    matches: Matches, differences: NDArray[np.float64], *, names: Sequence[str], penalty: float
+    matches: Matches, differences: NDArray[np.float64], *, names: Sequence[str]
 ) -> None:
     expected = (matches.n_matches, len(names))
     if differences.shape != expected:
@@ -404,8 +372,6 @@ def _refuse_unusable(
             "battle and a column per covariate"
         )
     problems = Problems()
-    if not (np.isfinite(penalty) and penalty >= 0):
-        problems.add(f"penalty is {penalty!r}; expected 0 or a positive number")
     for name, column in zip(names, differences.T, strict=True):
         missing = ~np.isfinite(column)
         if missing.any():

@@ -20,14 +20,7 @@ from numpy.typing import NDArray
 from tournament_assets.foundation.errors import InputError
 from tournament_assets.foundation.estimates import Rating
 from tournament_assets.ratings.bradley_terry import chains_of_wins, find_groups, find_standing
-from tournament_assets.ratings.compilation import compiled
-from tournament_assets.ratings.elo_kernels import (
-    LANES,
-    Orderings,
-    pack,
-    rate_exactly,
-    rate_few,
-)
+from tournament_assets.ratings.elo_kernels import LANES, pack, rate_exactly, rate_few
 from tournament_assets.ratings.elo_traces import EloTraces
 from tournament_assets.ratings.intervals import percentile_interval
 from tournament_assets.ratings.matches import Matches, require_count, require_k_factor
@@ -101,15 +94,21 @@ def k_factor_sweep(
         raise InputError("k_factors is empty; expected at least one K-factor")
     for k_factor in k_factors:
         require_k_factor(k_factor)
-    won = matches.decisive()
-    rate = _rate_orderings if (won.preference == 1).all() else _rate_shares
-    ratings = rate(
-        won,
-        np.array(k_factors, dtype=np.float64),
-        n_permutations=n_permutations,
-        seed=seed,
-        initial_rating=float(initial_rating),
-    )
+    won, n_entrants = matches.decisive(), len(matches.entrants)
+    are_few = len(k_factors) * n_permutations * won.n_matches <= _FEW_UPDATES
+    rate = rate_few if are_few else rate_exactly
+    shares, codes = np.unique(won.preference, return_inverse=True)
+    items = pack(won.first, won.second, codes)
+    generator, factors = np.random.default_rng(seed), np.array(k_factors, dtype=np.float64)
+    rows = np.empty((LANES, won.n_matches), dtype=np.int64)
+    ratings = np.empty((len(k_factors), n_permutations, n_entrants))
+    for start in range(0, n_permutations, LANES):
+        lanes = rows[: n_permutations - start]
+        for lane in lanes:
+            lane[:] = items[generator.permutation(items.size)]
+        ratings[:, start : start + LANES] = rate(
+            lanes, shares, factors, n_entrants, float(initial_rating), 10.0
+        )
     return tuple(
         EloTraces(
             entrants=matches.entrants,
@@ -121,27 +120,6 @@ def k_factor_sweep(
         )
         for index, k_factor in enumerate(k_factors)
     )
-
-
-def _rate_orderings(
-    won: Matches,
-    k_factors: NDArray[np.float64],
-    *,
-    n_permutations: int,
-    seed: int,
-    initial_rating: float,
-) -> NDArray[np.float64]:
-    n_entrants = len(won.entrants)
-    are_few = k_factors.size * n_permutations * won.n_matches <= _FEW_UPDATES
-    rate = rate_few if are_few else rate_exactly
-    orderings = Orderings(pack(won.first, won.second), seed=seed, are_few=are_few)
-    rows = np.empty((LANES, won.n_matches), dtype=np.int64)
-    ratings = np.empty((k_factors.size, n_permutations, n_entrants))
-    for start in range(0, n_permutations, LANES):
-        lanes = rows[: n_permutations - start]
-        orderings.fill(lanes)
-        ratings[:, start : start + LANES] = rate(lanes, k_factors, n_entrants, initial_rating, 10.0)
-    return ratings
 
 
 def summarise_elo(traces: EloTraces, *, confidence: float) -> tuple[Rating, ...]:
@@ -180,55 +158,6 @@ def summarise_elo(traces: EloTraces, *, confidence: float) -> tuple[Rating, ...]
             )
         )
     return tuple(results)
-
-
-def _rate_shares(
-    won: Matches,
-    k_factors: NDArray[np.float64],
-    *,
-    n_permutations: int,
-    seed: int,
-    initial_rating: float,
-) -> NDArray[np.float64]:
-    n_entrants = len(won.entrants)
-    generator = np.random.default_rng(seed)
-    ratings = np.empty((k_factors.size, n_permutations, n_entrants))
-    for permutation in range(n_permutations):
-        order = generator.permutation(won.n_matches)
-        for index, k_factor in enumerate(k_factors):
-            ratings[index, permutation] = _rate_ordering(
-                order,
-                won.first,
-                won.second,
-                won.preference,
-                k_factor,
-                n_entrants,
-                initial_rating,
-                10.0,
-            )
-    return ratings
-
-
-@compiled
-def _rate_ordering(
-    order: NDArray[np.int64],
-    ahead: NDArray[np.int64],
-    behind: NDArray[np.int64],
-    score: NDArray[np.float64],
-    k_factor: float,
-    n_entrants: int,
-    initial_rating: float,
-    base: float,
-) -> NDArray[np.float64]:
-    # `base` is an argument so that the compiler does not know it, as in `rate_exactly`.
-    ratings = np.full(n_entrants, initial_rating)
-    for battle in order:
-        gap = ratings[behind[battle]] - ratings[ahead[battle]]
-        expected = 1.0 / (1.0 + base ** (gap / 400.0))
-        change = k_factor * (score[battle] - expected)
-        ratings[ahead[battle]] += change
-        ratings[behind[battle]] -= change
-    return ratings
 
 
 NO_MATCH = "no decisive match"

@@ -25,7 +25,7 @@ from tournament_assets.ratings.covariates import (
 )
 from tournament_assets.ratings.intervals import two_sided_quantile
 from tournament_assets.ratings.matches import Matches, require_confidence
-from tournament_assets.ratings.sandwich import SamplingUnit, no_spread_note
+from tournament_assets.ratings.sandwich import no_spread_note
 
 NO_VERDICT = "it gave no verdict on two different texts"
 UNCONNECTED = "its verdicts alone do not connect the entrants, so its discrimination has no bound"
@@ -183,17 +183,7 @@ def _fit_alike(data: Matches, judges: NDArray[np.int64]) -> _Fit:
     group = _before(data, judges)
     parameters = maximise(_alike(_in_cells(group)))
     plain = _alike(group)
-    covariance, n_prompts = sandwich_covariance(plain, parameters, group.prompt_index, penalty=0.0)
-    n = len(data.entrants)
-    return _Fit(
-        judges=judges,
-        strengths=parameters[:n],
-        slots=parameters[n:],
-        discriminations=np.zeros(0),
-        covariance=covariance,
-        log_likelihood=log_likelihood(plain, parameters),
-        n_prompts=n_prompts,
-    )
+    return _fit_at(plain, parameters, judges, log_likelihood(plain, parameters))
 
 
 def _fit_discriminating(data: Matches, judges: NDArray[np.int64]) -> _Fit:
@@ -202,14 +192,22 @@ def _fit_discriminating(data: Matches, judges: NDArray[np.int64]) -> _Fit:
     cells = _in_cells(group)
     start = np.concatenate([maximise(_alike(cells)), np.ones(judges.size)])
     parameters = maximise(cells, start=start)
-    covariance, n_prompts = sandwich_covariance(group, parameters, group.prompt_index, penalty=0.0)
+    return _fit_at(group, parameters, judges, log_likelihood(cells, parameters))
+
+
+def _fit_at(
+    data: Matches, parameters: NDArray[np.float64], judges: NDArray[np.int64], likelihood: float
+) -> _Fit:
+    """Return the fit with these parameters: strengths, a slot effect a judge, discriminations."""
+    covariance, n_prompts = sandwich_covariance(data, parameters)
+    n = len(data.entrants)
     return _Fit(
         judges=judges,
-        strengths=parameters[: len(data.entrants)],
-        slots=parameters[len(data.entrants) : -judges.size],
-        discriminations=parameters[-judges.size :],
+        strengths=parameters[:n],
+        slots=parameters[n : n + judges.size],
+        discriminations=parameters[n + judges.size :],
         covariance=covariance,
-        log_likelihood=log_likelihood(cells, parameters),
+        log_likelihood=likelihood,
         n_prompts=n_prompts,
     )
 
@@ -268,7 +266,7 @@ def _describe(
         rating = initial_rating + ELO_PER_NAT * float(fit.strengths[place[index]])
         ends = _estimate(rating, covariance[index, index], n_prompts, confidence)
         error = None if ends.low is None else float(np.sqrt(covariance[index, index]))
-        note = no_spread_note(SamplingUnit.PROMPT, n_prompts) if error is None else None
+        note = no_spread_note(n_prompts) if error is None else None
         ratings.append(
             Rating(rating, ends.low, ends.high, note=note, entrant=entrant, standard_error=error)
         )

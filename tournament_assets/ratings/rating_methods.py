@@ -21,7 +21,7 @@ from tournament_assets.ratings.elo import elo_standing, summarise_elo
 from tournament_assets.ratings.intervals import two_sided_quantile
 from tournament_assets.ratings.rating_evidence import Evidence, RatingMethod
 from tournament_assets.ratings.rating_tables import LEVEL, rows_of_ratings
-from tournament_assets.ratings.sandwich import SamplingUnit, sandwich_bradley_terry
+from tournament_assets.ratings.sandwich import sandwich_bradley_terry
 from tournament_assets.ratings.standings import Claim
 from tournament_assets.ratings.style_control import control_style, judged_differences
 from tournament_assets.tournament.asset_rows import RatingRow
@@ -116,11 +116,10 @@ def _bradley_terry(evidence: Evidence) -> list[RatingRow]:
 def _sandwich(evidence: Evidence) -> list[RatingRow]:
     fit = sandwich_bradley_terry(
         evidence.matches,
-        unit=SamplingUnit.PROMPT,
         confidence=evidence.settings.confidence,
         initial_rating=evidence.settings.initial_rating,
     )
-    return rows_of_ratings((replace(each, n=fit.n_units) for each in fit.ratings), SANDWICH)
+    return rows_of_ratings((replace(each, n=fit.n_prompts) for each in fit.ratings), SANDWICH)
 
 
 def _davidson(evidence: Evidence) -> list[RatingRow]:
@@ -146,7 +145,6 @@ def _style(evidence: Evidence) -> list[RatingRow] | None:
     fit = control_style(
         samples.weighed_by_sample(),
         judged_differences(samples, evidence.responses),
-        penalty=0.0,
         confidence=evidence.settings.confidence,
         initial_rating=evidence.settings.initial_rating,
     )

@@ -6,7 +6,7 @@ after a model that took part in both is given the same rating.
 """
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -143,17 +143,14 @@ def rows_of_ratings(ratings: Iterable[Rating], method: str) -> list[RatingRow]:
     return sorted(rows, key=lambda row: (row.rating is None, -round(row.rating or 0.0, 9)))
 
 
-def anchor_shift(
-    entrants: Sequence[str], ratings: Sequence[float | None], *, model: str, rating: float
-) -> float:
+def anchor_shift(ratings: Mapping[str, float | None], *, model: str, rating: float) -> float:
     """Return the number to add to every rating and bound so that a model gets a given rating.
 
     Differences, widths of intervals and ranks do not change. The model's own interval moves too: it
     is the uncertainty relative to the others, which the anchor does not remove.
 
     Args:
-        entrants: Everyone in the table.
-        ratings: Their ratings in Elo points; None for an unrated entrant.
+        ratings: Everyone's rating in Elo points, by name; None for an unrated entrant.
         model: The model to be given the rating.
         rating: The rating in Elo points.
 
@@ -164,10 +161,9 @@ def anchor_shift(
     problems = Problems()
     if not math.isfinite(rating):
         problems.add(f"the anchor's rating is {rating!r}; expected a finite number of Elo points")
-    by_name = dict(zip(entrants, ratings, strict=True))
-    value = by_name.get(model)
-    if model not in by_name:
-        names = ", ".join(map(repr, by_name)) or "nobody"
+    value = ratings.get(model)
+    if model not in ratings:
+        names = ", ".join(map(repr, ratings)) or "nobody"
         problems.add(f"the anchor is {model!r}; expected one of {names}")
     elif value is None or not math.isfinite(value):
         problems.add(

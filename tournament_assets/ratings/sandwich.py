@@ -1,14 +1,13 @@
 """Standard errors of Bradley-Terry ratings that hold when the model does not.
 
 The curvature of the likelihood alone assumes that battles are independent and that the model is
-right. The sandwich instead measures how much the scores of battles, or of whole prompts, vary.
+right. The sandwich instead measures how much the scores of whole prompts vary.
 Sources: White, "Maximum likelihood estimation of misspecified models",
 https://doi.org/10.2307/1912526; Liang and Zeger, "Longitudinal data analysis using generalized
 linear models", https://doi.org/10.1093/biomet/73.1.13 (clusters).
 """
 
 from dataclasses import dataclass, replace
-from enum import StrEnum
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,43 +18,33 @@ from tournament_assets.ratings.intervals import two_sided_quantile
 from tournament_assets.ratings.matches import Matches, require_confidence
 
 
-class SamplingUnit(StrEnum):
-    """The sampling unit: what a repetition of the tournament would draw afresh."""
-
-    BATTLE = "battle"
-    """Single battles; intervals are too narrow where several battles share a prompt."""
-    PROMPT = "prompt"
-    """Whole prompts with all their battles."""
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class SandwichFit:
     """Bradley-Terry ratings with robust standard errors.
 
     Attributes:
         ratings: One per entrant, in the order of the tables; without an error where the battles do
-            not determine the rating or units show no spread, and a note says which.
+            not determine the rating or prompts show no spread, and a note says which.
         covariance: Elo points squared, shape (n_entrants, n_entrants); NaN where there is no error.
-        n_units: How many units have a match among the rated entrants.
+        n_prompts: How many prompts have a match among the rated entrants.
     """
 
     ratings: tuple[Rating, ...]
     covariance: NDArray[np.float64]
-    n_units: int
+    n_prompts: int
 
 
 def sandwich_bradley_terry(
-    matches: Matches, *, unit: SamplingUnit, confidence: float, initial_rating: float = 1400.0
+    matches: Matches, *, confidence: float, initial_rating: float = 1400.0
 ) -> SandwichFit:
-    """Rate the entrants by Bradley-Terry, with the error that comes from sampling units.
+    """Rate the entrants by Bradley-Terry, with the error that comes from sampling prompts.
 
-    Intervals take Student's t with one degree of freedom less than there are units, and the
+    Intervals take Student's t with one degree of freedom less than there are prompts, and the
     covariance the factor n / (n - 1). They are symmetric, and know nothing of resamples that
     would leave a rating open: with few battles, trust the bootstrap.
 
     Args:
         matches: Who met whom; a soft preference is a share of a win.
-        unit: What was drawn at random.
         initial_rating: Mean of the ratings, in Elo points.
 
     Raises:
@@ -68,33 +57,32 @@ def sandwich_bradley_terry(
     covariance = np.full((n_entrants, n_entrants), np.nan)
     ratings = np.array([np.nan if each.value is None else each.value for each in results])
     scores = _battle_scores(matches, ratings)
-    is_alone = unit is SamplingUnit.BATTLE
-    units = scores.rows if is_alone else matches.prompt_index[scores.rows]
-    n_units = int(units.size if is_alone else np.count_nonzero(np.bincount(units)))
-    if members.size and n_units > 1:
+    prompts = matches.prompt_index[scores.rows]
+    n_prompts = int(np.count_nonzero(np.bincount(prompts)))
+    if members.size and n_prompts > 1:
         inside = np.ix_(members, members)
         bread = np.zeros((n_entrants, n_entrants))
         bread[inside] = contrast_inverse(scores.information[inside])
-        spread = _spread(scores, units, bread, is_alone=is_alone)
-        covariance[inside] = spread[inside] * (ELO_PER_NAT**2 * n_units / (n_units - 1))
-    # Rounding leaves a few times 1e-16 where units agree to the last battle.
+        spread = _spread(scores, prompts, bread)
+        covariance[inside] = spread[inside] * (ELO_PER_NAT**2 * n_prompts / (n_prompts - 1))
+    # Rounding leaves a few times 1e-16 where prompts agree to the last battle.
     floor = 1e-18 * ELO_PER_NAT**2
     rated = []
     for index, result in enumerate(results):
         variance = covariance[index, index]
         note = result.note
         if note is None and not variance > floor:
-            note = no_spread_note(unit, n_units)
+            note = no_spread_note(n_prompts)
         if note is not None or result.value is None:
             rated.append(replace(result, note=note))
             continue
         error = float(np.sqrt(variance))
-        reach = error * two_sided_quantile(confidence, degrees_of_freedom=n_units - 1)
+        reach = error * two_sided_quantile(confidence, degrees_of_freedom=n_prompts - 1)
         low, high = result.value - reach, result.value + reach
         rated.append(replace(result, low=low, high=high, standard_error=error))
     unknown = [index for index, each in enumerate(rated) if each.standard_error is None]
     covariance[unknown, :] = covariance[:, unknown] = np.nan
-    return SandwichFit(tuple(rated), covariance, n_units)
+    return SandwichFit(tuple(rated), covariance, n_prompts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +121,7 @@ def sampling_luck(samples: Matches) -> tuple[SamplingLuck, ...]:
     """
     n_entrants = len(samples.entrants)
     whole = samples.averaged_over_samples()
-    spread = sandwich_bradley_terry(whole, unit=SamplingUnit.PROMPT, confidence=0.95).ratings
+    spread = sandwich_bradley_terry(whole, confidence=0.95).ratings
     members = np.flatnonzero([each.value is not None for each in spread])
     ratings = np.array([np.nan if each.value is None else each.value for each in spread])
     weighed = samples.weighed_by_sample()
@@ -168,9 +156,9 @@ def sampling_luck(samples: Matches) -> tuple[SamplingLuck, ...]:
     )
 
 
-def no_spread_note(unit: SamplingUnit, n_units: int) -> str:
-    """Explain why a rating has no error: too few units, or no spread between them."""
-    return f"no spread between {unit.value}s ({n_units} judged), so the error cannot be measured"
+def no_spread_note(n_prompts: int) -> str:
+    """Explain why a rating has no error: too few prompts, or no spread between them."""
+    return f"no spread between prompts ({n_prompts} judged), so the error cannot be measured"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -240,24 +228,21 @@ def _scores_by_unit(
 
 
 def _spread(
-    scores: _BattleScores, units: NDArray[np.int64], bread: NDArray[np.float64], *, is_alone: bool
+    scores: _BattleScores, prompts: NDArray[np.int64], bread: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """Sum the outer squares of each unit's influence on the log strengths."""
+    """Sum the outer squares of each prompt's influence on the log strengths."""
     n_entrants = bread.shape[0]
-    if is_alone:
-        squares = laplacian(scores.first, scores.second, scores.pull**2, n_entrants)
-        return np.asarray(bread @ squares @ bread)
-    # A unit of one battle adds a rank-one table that needs no row of its own: in an arena nearly
-    # every prompt is such a unit, and rows for all of them would fill the memory.
-    alone = np.bincount(units)[units] == 1
+    # A prompt of one battle adds a rank-one table that needs no row of its own: in an arena nearly
+    # every prompt is such a one, and rows for all of them would fill the memory.
+    alone = np.bincount(prompts)[prompts] == 1
     squares = laplacian(
         scores.first[alone], scores.second[alone], scores.pull[alone] ** 2, n_entrants
     )
     spread = bread @ squares @ bread
     rows = np.flatnonzero(~alone)
-    rows = rows[np.argsort(units[rows], kind="stable")]
-    # Their units, sorted and numbered without gaps.
-    compact = np.cumsum(np.diff(units[rows], prepend=units[rows[:1]]) != 0)
+    rows = rows[np.argsort(prompts[rows], kind="stable")]
+    # Their prompts, sorted and numbered without gaps.
+    compact = np.cumsum(np.diff(prompts[rows], prepend=prompts[rows[:1]]) != 0)
     n_shared = int(compact[-1]) + 1 if rows.size else 0
     at_once = max(1, CELLS_AT_ONCE // n_entrants)
     for start in range(0, n_shared, at_once):

@@ -38,14 +38,12 @@ class StyleFeatures:
 
     Attributes:
         words: Runs of letters and digits; apostrophes and hyphens join them.
-        characters: Characters other than white space.
         list_items: Lines that begin a list item, numbered or not, nested or not.
         bold_spans: Spans between double asterisks or double underscores.
         headings: Lines that begin with one to six number signs.
     """
 
     words: int
-    characters: int
     list_items: int
     bold_spans: int
     headings: int
@@ -63,7 +61,6 @@ def count_style(text: str) -> StyleFeatures:
     prose = _RULE.sub("", _without_code(text))
     return StyleFeatures(
         words=len(_WORD.findall(prose)),
-        characters=len("".join(prose.split())),
         list_items=len(_LIST_ITEM.findall(prose)),
         bold_spans=len(_BOLD.findall(prose)),
         headings=len(_HEADING.findall(prose)),
@@ -186,8 +183,6 @@ def control_style(
     matches: Matches,
     differences: NDArray[np.float64],
     *,
-    names: Sequence[str] = STYLE_CONTROL,
-    penalty: float,
     confidence: float,
     initial_rating: float = 1400.0,
 ) -> StyleControl:
@@ -196,9 +191,8 @@ def control_style(
     Features are tried in order, so of two that determine each other the first stays.
 
     Args:
-        differences: What `judged_differences` returns, shape (n_battles, n_features).
-        names: The features.
-        penalty: Ridge penalty on the effects; 0 for none.
+        differences: What `judged_differences` returns, shape (n_battles, n_features): a column for
+            each feature of `STYLE_CONTROL`.
         confidence: Coverage of the intervals, from the sandwich per prompt.
         initial_rating: Mean of the ratings, in Elo points.
 
@@ -206,7 +200,7 @@ def control_style(
         InputError: If a difference is missing, their shape does not fit, or an option is wrong.
         RatingError: If the likelihood could not be maximised without any feature.
     """
-    expected = (matches.n_matches, len(names))
+    expected = (matches.n_matches, len(STYLE_CONTROL))
     if differences.shape != expected or not np.isfinite(differences).all():
         raise InputError(
             f"the differences have shape {differences.shape!r}, or some are missing; expected "
@@ -217,19 +211,18 @@ def control_style(
         return fit_controlled(
             matches,
             differences[:, columns],
-            names=[names[column] for column in columns],
-            penalty=penalty,
+            names=[STYLE_CONTROL[column] for column in columns],
             confidence=confidence,
             initial_rating=initial_rating,
         )
 
     fit = fit_by([])
     if all(each.value is None for each in fit.ratings):
-        refused = [RefusedFeature(name, NOBODY) for name in names]
+        refused = [RefusedFeature(name, NOBODY) for name in STYLE_CONTROL]
         return StyleControl(fit.ratings, (), tuple(refused))
     used: list[int] = []
     refused = []
-    for column, name in enumerate(names):
+    for column, name in enumerate(STYLE_CONTROL):
         try:
             fit = fit_by([*used, column])
         except (InputError, RatingError) as error:

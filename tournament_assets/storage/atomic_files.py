@@ -6,7 +6,8 @@ import os
 import secrets
 import shutil
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
@@ -55,18 +56,25 @@ def write_atomically(path: Path | upath.UPath, write: Callable[[IO[bytes]], obje
         path: Where the file goes; its folder is created if needed.
         write: Writes the content to the file it is given.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
     if isinstance(path, upath.UPath) and path.protocol not in ("", "file", "local"):
+        path.parent.mkdir(parents=True, exist_ok=True)
         with path.open("wb") as file:
             write(file)
         return
-    local = Path(path.path) if isinstance(path, upath.UPath) else path
-    temporary = local.with_name(f".{local.name}.{secrets.token_hex(4)}.partial")
+    with atomic_file(Path(path.path) if isinstance(path, upath.UPath) else path) as file:
+        write(file)
+
+
+@contextmanager
+def atomic_file(path: Path) -> Iterator[IO[bytes]]:
+    """Open a local file that appears whole at the end of the `with` block, or not at all."""
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.partial")
+    path.parent.mkdir(parents=True, exist_ok=True)
     try:
         with temporary.open("wb") as file:
-            write(file)
+            yield file
             file.flush()
             os.fsync(file.fileno())
-        temporary.replace(local)
+        temporary.replace(path)
     finally:
         temporary.unlink(missing_ok=True)

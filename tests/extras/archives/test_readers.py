@@ -82,4 +82,4 @@ def test_an_error_of_a_reader_is_a_files_reason(tmp_path: Path) -> None:
     archive = make_archive(tmp_path)
     archive.put("ada", "t1-add", "run1", {**failed_document(), "transcript": {"messages": 3}})
     (broken,) = archive.read()[1].broken
-    assert "TypeError" in broken.reason
+    assert "TypeError" in broken.problem

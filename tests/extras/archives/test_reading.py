@@ -35,7 +35,7 @@ def test_a_file_that_is_no_run_is_listed_with_its_reason(
     archive.put(*CELL, text)
     _, contents = archive.read()
     (broken,) = contents.broken
-    assert said in broken.reason
+    assert said in broken.problem
     assert (broken.model_id, broken.task, broken.run) == CELL
     assert broken.path == "vendor_ada-2/t1-add/run1.json"
     assert len(contents.runs) == 35
@@ -45,7 +45,7 @@ def test_a_file_that_is_no_text_is_listed(tmp_path: Path) -> None:
     archive = make_archive(tmp_path)
     archive.run_path(*CELL).write_bytes(b'{"run_score": "\xff\xfe"}')
     _, contents = archive.read()
-    assert "UnicodeDecodeError" in contents.broken[0].reason
+    assert "UnicodeDecodeError" in contents.broken[0].problem
 
 
 def test_what_nobody_planned_is_in_no_number_and_is_listed(tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ from tournament_assets.foundation.errors import InputError, RatingError
 from tournament_assets.foundation.estimates import Resampling
 from tournament_assets.ratings.bradley_terry import ELO_PER_NAT
 from tournament_assets.ratings.matches import code_judgments
-from tournament_assets.ratings.sandwich import SamplingUnit, sandwich_bradley_terry
+from tournament_assets.ratings.sandwich import sandwich_bradley_terry
 from tournament_assets.tournament.battles import RatingSettings
 from tournament_assets.tournament.verdicts import Judgment, Outcome
 
@@ -211,7 +211,6 @@ def test_without_a_judge_they_are_bradley_terry_ratings_of_the_labels() -> None:
     ]
     people = sandwich_bradley_terry(
         code_judgments(labels, entrants=NAMES),
-        unit=SamplingUnit.PROMPT,
         confidence=0.95,
         initial_rating=0.0,
     )

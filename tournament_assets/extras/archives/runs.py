@@ -46,7 +46,7 @@ class BrokenFile:
     Attributes:
         run: The run's name.
         path: The file, relative to the archive's folder.
-        reason: What was found, and what was expected.
+        problem: Why it cannot be used: what was found, and what was expected.
     """
 
     model_id: str
@@ -54,12 +54,7 @@ class BrokenFile:
     run: str
     tier: str
     path: str
-    reason: str
-
-    @property
-    def problem(self) -> str:
-        """Why it cannot be used."""
-        return self.reason
+    problem: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -183,7 +183,7 @@ TIER_FAILURES = (
 """One row per model that fails one tier only."""
 BROKEN = (
     *map(fact, ("model_id", "task", "run")),
-    *(fact("path", "file"), fact("reason", "why it counts as missing")),
+    *(fact("path", "file"), fact("reason", "why it counts as missing", at="problem")),
 )
 """One row per unusable file."""
 LOG_LINES = tuple(map(fact, ("model_id", "kind", "task", "run", "place", "names_stranger")))

@@ -79,21 +79,6 @@ class VerifiedToken:
     suppression: float
     votes: tuple[int, ...]
 
-    @property
-    def margin(self) -> int:
-        """Votes of the winner minus those of the runner-up."""
-        return vote_margin(self.votes)
-
-    @property
-    def stability_radius(self) -> int:
-        """How many heads can change their vote without the winner losing."""
-        return stability_radius(self.votes)
-
-    @property
-    def validity_radius(self) -> int:
-        """How many heads must change their vote for the response's token to win."""
-        return validity_radius(self.votes, self.token)
-
 
 @dataclass(frozen=True, slots=True)
 class Decoded:
@@ -104,14 +89,12 @@ class Decoded:
         finish_reason: `stop` if a token ended it, `length` if the cap did.
         head: The drawn head, from 0; None for the base model.
         verified: One entry per token; None where no jury verified.
-        p_correct: The uncertainty head's probability that it is correct; None if not asked.
     """
 
     token_ids: tuple[int, ...]
     finish_reason: Literal["stop", "length"]
     head: int | None
     verified: tuple[VerifiedToken, ...] | None = None
-    p_correct: float | None = None
 
     @property
     def resampled_positions(self) -> tuple[int, ...]:
@@ -149,9 +132,9 @@ def describe_decoding(decoded: Decoded, *, read: Read, text: str) -> dict[str, A
         "entropy": [_rounded(token.entropy) for token in tokens],
         "overlap": [_rounded(token.overlap) for token in tokens],
         "suppression": [_rounded(token.suppression) for token in tokens],
-        "margin": [token.margin for token in tokens],
-        "stability_radius": [token.stability_radius for token in tokens],
-        "validity_radius": [token.validity_radius for token in tokens],
+        "margin": [vote_margin(token.votes) for token in tokens],
+        "stability_radius": [stability_radius(token.votes) for token in tokens],
+        "validity_radius": [validity_radius(token.votes, token.token) for token in tokens],
         "resampled": [
             _describe_replacement(decoded, position, tokens[position], read=read, text=text)
             for position in decoded.resampled_positions

@@ -4,8 +4,8 @@ Every round begins with the last, still unread token of each prompt, and ends wi
 prompt and what verification needs of all heads' logits.
 """
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Protocol
 
 import torch
 from torch import Tensor
@@ -80,15 +80,45 @@ class Drafts:
     witnesses: Tensor
 
 
-class Drafter(Protocol):
-    """Reads a batch and drafts the next tokens."""
+_TOKENS_AT_ONCE = 8192
+"""Rows times tokens of a prompt that are read at once: enough for any device's products, and what
+they take stays small beside the caches, whatever the prompts' length and the number of heads."""
+
+
+class Drafter(ABC):
+    """A batch, its caches, and the heads that read it and draft the next tokens."""
+
+    def __init__(
+        self, model: HydraModel, selection: HeadSelection, *, n_prompts: int, n_slots: int
+    ) -> None:
+        self._model = model
+        self._caches = model.new_caches(
+            n_prompts=n_prompts, copies=selection.copies, n_slots=n_slots
+        )
+        self._selection = selection
 
     def prefill(self, ids: Tensor) -> None:
         """Read prompts from position 0 on, padded on the right; ids: (n_prompts, n_tokens)."""
+        n_rows, length = ids.shape
+        step = max(1, _TOKENS_AT_ONCE // (n_rows * self._selection.copies))
+        for start in range(0, length, step):
+            end = min(start + step, length)
+            positions = torch.arange(start, end, device=ids.device).expand(n_rows, -1)
+            places = self._caches.locate(positions, n_slots=end)
+            self._model.remember(ids[:, start:end], places, self._caches, self._selection)
 
+    def _read(self, tokens: Tensor, positions: Tensor, *, n_slots: int) -> Tensor:
+        """Read one token per prompt: the residual stream, (copies, n_prompts, hidden_size)."""
+        places = self._caches.locate(positions[:, None], n_slots=n_slots)
+        hidden = self._model.trunk(tokens[:, None], places, self._caches.trunk)
+        entered = self._model.enter_heads(hidden, places, self._caches.trunk)
+        return self._model.heads(entered, places, self._caches.heads, self._selection)[:, :, 0]
+
+    @abstractmethod
     def restart(self, heads: Tensor) -> None:
         """Begin another batch in the same memory; `heads`: the drawn heads, shape (n_prompts,)."""
 
+    @abstractmethod
     def draft(self, tokens: Tensor, positions: Tensor, uniforms: Tensor, *, n_slots: int) -> Drafts:
         """Read one token per prompt and draft the next.
 
@@ -100,41 +130,7 @@ class Drafter(Protocol):
         """
 
 
-_TOKENS_AT_ONCE = 8192
-"""Rows times tokens of a prompt that are read at once: enough for any device's products, and what
-they take stays small beside the caches, whatever the prompts' length and the number of heads."""
-
-
-class _BatchReader:
-    """A batch, its caches, and the heads that read it."""
-
-    def __init__(
-        self, model: HydraModel, selection: HeadSelection, *, n_prompts: int, n_slots: int
-    ) -> None:
-        self.model = model
-        self.caches = model.new_caches(
-            n_prompts=n_prompts, copies=selection.copies, n_slots=n_slots
-        )
-        self._selection = selection
-
-    def read(self, tokens: Tensor, positions: Tensor, *, n_slots: int) -> Tensor:
-        """Read one token per prompt: the residual stream, (copies, n_prompts, hidden_size)."""
-        places = self.caches.locate(positions[:, None], n_slots=n_slots)
-        hidden = self.model.trunk(tokens[:, None], places, self.caches.trunk)
-        entered = self.model.enter_heads(hidden, places, self.caches.trunk)
-        return self.model.heads(entered, places, self.caches.heads, self._selection)[:, :, 0]
-
-    def prefill(self, ids: Tensor) -> None:
-        n_rows, length = ids.shape
-        step = max(1, _TOKENS_AT_ONCE // (n_rows * self._selection.copies))
-        for start in range(0, length, step):
-            end = min(start + step, length)
-            positions = torch.arange(start, end, device=ids.device).expand(n_rows, -1)
-            places = self.caches.locate(positions, n_slots=end)
-            self.model.remember(ids[:, start:end], places, self.caches, self._selection)
-
-
-class SoloDrafter:
+class SoloDrafter(Drafter):
     """One head per prompt drafts alone, without verification."""
 
     def __init__(
@@ -147,17 +143,11 @@ class SoloDrafter:
         n_prompts: int,
         n_slots: int,
     ) -> None:
-        self._model = model
-        self._selection = selection
+        super().__init__(model, selection, n_prompts=n_prompts, n_slots=n_slots)
         self._n_adapters = n_adapters
-        self._reader = _BatchReader(model, selection, n_prompts=n_prompts, n_slots=n_slots)
         self._temperature = temperature
         # The base model must write what `generate` writes, so it is scored in the same way.
         self._score = model.plain_logits if selection.changes is None else model.logits
-
-    def prefill(self, ids: Tensor) -> None:
-        """Read prompts from position 0 on."""
-        self._reader.prefill(ids)
 
     def restart(self, heads: Tensor) -> None:
         """Give each row its new head's changes."""
@@ -166,12 +156,12 @@ class SoloDrafter:
 
     def draft(self, tokens: Tensor, positions: Tensor, uniforms: Tensor, *, n_slots: int) -> Drafts:
         """Read one token per prompt and draft one."""
-        hidden = self._reader.read(tokens, positions, n_slots=n_slots)[0]
+        hidden = self._read(tokens, positions, n_slots=n_slots)[0]
         q = draft_probabilities(self._score(hidden), temperature=self._temperature)
         return Drafts(tokens=draw(q, uniforms), q=q, jury=None, witnesses=hidden)
 
 
-class LockstepDrafter:
+class LockstepDrafter(Drafter):
     """All heads read each token once; the drawn head drafts and the others verify its draft."""
 
     def __init__(
@@ -183,15 +173,10 @@ class LockstepDrafter:
         temperature: float | None,
         n_slots: int,
     ) -> None:
-        self._reader = _BatchReader(
-            model, model.jury(n_adapters), n_prompts=heads.numel(), n_slots=n_slots
-        )
+        jury = model.jury(n_adapters)
+        super().__init__(model, jury, n_prompts=heads.numel(), n_slots=n_slots)
         self._heads = heads.clone()
         self._temperature = temperature
-
-    def prefill(self, ids: Tensor) -> None:
-        """Read prompts from position 0 on."""
-        self._reader.prefill(ids)
 
     def restart(self, heads: Tensor) -> None:
         """Let other heads draft; all of them read."""
@@ -199,8 +184,8 @@ class LockstepDrafter:
 
     def draft(self, tokens: Tensor, positions: Tensor, uniforms: Tensor, *, n_slots: int) -> Drafts:
         """Read one token per prompt and draft one."""
-        hidden = self._reader.read(tokens, positions, n_slots=n_slots)
-        jury = score_jury(self._reader.model, hidden, heads=self._heads)
+        hidden = self._read(tokens, positions, n_slots=n_slots)
+        jury = score_jury(self._model, hidden, heads=self._heads)
         q = draft_probabilities(jury.drawn, temperature=self._temperature)
         return Drafts(
             tokens=draw(q, uniforms), q=q, jury=jury, witnesses=pick_heads(hidden, self._heads)

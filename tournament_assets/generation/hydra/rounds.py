@@ -5,7 +5,7 @@ waits for the device, so it can be recorded and replayed (see `decoding`). Its r
 the device and read once, at the end.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from itertools import accumulate, pairwise
 
 import torch
@@ -73,15 +73,7 @@ class VerifiedRound:
     @property
     def columns(self) -> tuple[Tensor, ...]:
         """All attributes, in order."""
-        return (
-            self.drafts,
-            self.tokens,
-            self.accepted,
-            self.entropies,
-            self.overlaps,
-            self.suppressions,
-            self.votes,
-        )
+        return tuple(getattr(self, each.name) for each in fields(self))
 
     def read(self, is_kept: Tensor) -> list[VerifiedToken]:
         """Return the verdicts on kept tokens, prompt by prompt.

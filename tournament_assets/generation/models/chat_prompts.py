@@ -25,21 +25,30 @@ were copies with multiples of 32; with doubled lengths 29 % are, for 1.3 times t
 
 
 @dataclass(frozen=True, slots=True)
-class AskedPrompt:
-    """One prompt, ready to be read.
+class EncodedPrompt:
+    """A prompt's tokens, and the seed of its response.
+
+    Attributes:
+        ids: Token ids, at least one.
+        seed: Seeds the response's random numbers.
+    """
+
+    ids: tuple[int, ...]
+    seed: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AskedPrompt(EncodedPrompt):
+    """One prompt, ready to be read: the tokens of the whole conversation up to the response.
 
     Attributes:
         text: What it says.
-        ids: Token ids of the whole conversation up to the response.
-        seed: Seeds the response's random numbers.
         is_padded: Whether it is padded; False if it is read alone.
         sample: The number of the wanted answer, from 1.
     """
 
     prompt_id: str
     text: str
-    ids: tuple[int, ...]
-    seed: int
     is_padded: bool = True
     sample: int = 1
 
@@ -146,7 +155,7 @@ def encode_prompts(
             )
         encoded.append(
             AskedPrompt(
-                prompt.prompt_id,
+                prompt_id=prompt.prompt_id,
                 text=prompt.text,
                 ids=ids,
                 seed=prompt_seed(prompt.name, seed),
@@ -197,19 +206,6 @@ def refuse_unread_arguments(
             f"{name}: template_arguments has {', '.join(map(repr, unread))}, which the model's "
             "chat template does not read or no config may say; expected variables of the template"
         )
-
-
-@dataclass(frozen=True, slots=True)
-class EncodedPrompt:
-    """A prompt's tokens, and the seed of its response.
-
-    Attributes:
-        ids: Token ids, at least one.
-        seed: Seeds the response's random numbers.
-    """
-
-    ids: tuple[int, ...]
-    seed: int
 
 
 def pad_right(rows: Sequence[Sequence[int]], length: int) -> Tensor:
