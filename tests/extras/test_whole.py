@@ -44,7 +44,8 @@ def test_what_contributors_are_told_of_is_there(document: str) -> None:
     files = re.findall(r"`([a-z_]+(?:/[a-z_]+)*(?:\.py|/))`", text)
     links = re.findall(r"\]\(([^)#]+)", text)
     modules = [name.replace(".", "/") for name in re.findall(r"python -m (tests[\w.]+)", text)]
-    assert files and links
+    assert files
+    assert links
     assert modules
     places = {*files, *links, *(f"{module}.py" for module in modules)}
     assert [
