@@ -16,6 +16,7 @@ are called after the kind of row, each with one value `ROWS`. A missing folder a
 | `methods` | rating methods | `ratings/rating_methods.py` |
 | `sections` | sections of the report | `reports/run/section_table.py` |
 | `formats` | battle formats | `battles/registry.py` |
+| `sensors` | functions from the environment to Dagster's sensors | `definitions.py` |
 | `preflight` | functions that refuse input that cannot be read | `preparing/preflight.py` |
 """
 
@@ -46,6 +47,7 @@ def added_rows(
         "methods",
         "preflight",
         "sections",
+        "sensors",
     ],
 ) -> tuple[Any, ...]:
     """Return what the extras add of a kind; only the modules of that kind are imported."""
