@@ -12,8 +12,6 @@ from tournament_assets.foundation.extensions import added_rows
 from tournament_assets.foundation.fingerprints import fingerprint
 from tournament_assets.graph import settings
 from tournament_assets.graph.assets import (
-    judge_repeats,
-    judge_tests,
     judging,
     observed_inputs,
     prompts,
@@ -41,9 +39,9 @@ from tournament_assets.tournament.entrants import (
     LocalEntrant,
     OpenAiApiEntrant,
 )
-from tournament_assets.trust.measures import LIGHT_TABLES
+from tournament_assets.trust.measures import EVIDENCE_TABLES, LIGHT_TABLES
 
-JOBS = (
+_CORE_JOBS = (
     JobRow("inputs", "inputs", part_of="begin"),
     JobRow("prompts", "prompt bank and selection"),
     JobRow("ask_entrants", "responses of served entrants"),
@@ -53,25 +51,8 @@ JOBS = (
     JobRow("ask_judge", "replies of the judge"),
     JobRow("judging", "judging and ratings"),
     JobRow("report", "leaderboard and report"),
-    JobRow(
-        "check_drift",
-        "judgments repeated",
-        part_of="rerun",
-        description=(
-            "judge the fixed anchor pairs again: does the judge repeat itself, and does it still "
-            "say the same"
-        ),
-    ),
-    JobRow(
-        "test_judge",
-        "tests of the judge",
-        part_of="request",
-        description=(
-            "planted controls, the anchor pairs once more, and agreement with the judge of another "
-            "mode; costs money, and is stored apart from the tournament's verdicts"
-        ),
-    ),
 )
+JOBS: tuple[JobRow, ...] = (*_CORE_JOBS, *added_rows("jobs"))
 """The jobs in run order; the assets of a job all have the same partitions.
 
 The inputs come first, observed by the jobs that begin a rerun. The price of judging is known before
@@ -85,17 +66,6 @@ def _generates(plan: TournamentPlan) -> bool:
 
 
 _observed = partial(AssetRow, job="inputs", stored_as="file")
-_judge_test = partial(
-    AssetRow,
-    stage="tests",
-    axes=MODE_BY_DIMENSION,
-    note="on request",
-    on_request=True,
-)
-
-
-def _judge_kinds(plan: TournamentPlan) -> set[str]:
-    return {"parquet", *(each.service for each in plan.config.judges)}
 
 
 def _entrant_kinds(plan: TournamentPlan) -> set[str]:
@@ -202,7 +172,7 @@ _CORE = (
         prepares="judge_replies",
         after=("rubrics", "judging_estimate"),
         settings=settings.asking_settings,
-        kinds=_judge_kinds,
+        kinds=judging.judge_kinds,
     ),
     AssetRow(
         judging.judge_replies,
@@ -213,7 +183,7 @@ _CORE = (
         untold=_BOUGHT_BEFORE,
         settings=settings.asking_settings,
         stored_as="stream",
-        kinds=_judge_kinds,
+        kinds=judging.judge_kinds,
     ),
     AssetRow(
         judging.judging_decisions,
@@ -263,7 +233,8 @@ _CORE = (
     _rating(ratings.win_rates, settings=settings.rating_settings),
     _rating(
         trust.measures,
-        optional={"judge_repeats", "judge_controls", "judge_agreement"},
+        tables=EVIDENCE_TABLES,
+        optional={*EVIDENCE_TABLES},
         settings=settings.trusting_settings,
         checks=trust.trust_checks,
     ),
@@ -301,29 +272,6 @@ _CORE = (
         after=("run_artifacts",),
         kinds={"parquet", "markdown"},
         note="this run and the one before",
-    ),
-    _judge_test(
-        judge_repeats.judge_repeats,
-        job="check_drift",
-        after=("rubrics",),
-        checks={
-            judge_repeats.DRIFT_CHECK: (
-                "The judge settles the anchor pairs as it did for the tournament."
-            )
-        },
-        kinds=_judge_kinds,
-    ),
-    _judge_test(
-        judge_tests.judge_controls,
-        job="test_judge",
-        after=("rubrics",),
-        kinds=_judge_kinds,
-    ),
-    _judge_test(
-        judge_tests.judge_agreement,
-        job="test_judge",
-        over="mode",
-        settings=settings.rating_settings,
     ),
 )
 ASSETS: tuple[AssetRow, ...] = (*_CORE, *added_rows("assets"))

@@ -477,3 +477,8 @@ def _tally_metadata(tallies: Collection[Tally]) -> dict[str, int]:
         "waste_requests_never_confirmed_now": sum(tally.abandoned for tally in tallies),
         "waste_requests_unparsable_now": sum(tally.unparsable for tally in tallies),
     }
+
+
+def judge_kinds(plan: TournamentPlan) -> set[str]:
+    """Return what the UI marks assets with that the judges are asked for."""
+    return {"parquet", *(judge.service for judge in plan.config.judges)}
