@@ -160,10 +160,17 @@ def panel(
     again: Outcome, words: list[tuple[str, str]], *controls: RetestRow, **tables: Any
 ) -> dict[tuple[str, str | None], MeasureRow]:
     """Return the rows of the measures of tests, by measure and subject."""
-    keys = [{"request_key_ab": f"{n} ab", "request_key_ba": f"{n} ba"} for n in range(ENOUGH)]
+    keys: list[dict[str, Any]] = [
+        {"request_key_ab": f"{n} ab", "request_key_ba": f"{n} ba"} for n in range(ENOUGH)
+    ]
     labels = [LabelPair(f"p{n}", *pair) for n, pair in enumerate(words)]
     agreed = measure_agreement(labels, Resampling(50))
-    named = {"dimension": "x", "subject": "judge", "other": "another", "stratum": "headline"}
+    named: dict[str, Any] = {
+        "dimension": "x",
+        "subject": "judge",
+        "other": "another",
+        "stratum": "headline",
+    }
     tables = {
         "judge_repeats": make_table(
             RetestRow,
