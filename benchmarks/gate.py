@@ -166,9 +166,7 @@ def lights_of(pairs: Sequence[JudgedPair]) -> dict[str, str]:
         entrants=ENTRANTS,
         resampling=Resampling(100, 0, 0.95),
         length=not_simulated,
-        repeats=not_simulated,
-        controls=not_simulated,
-        judges=not_simulated,
+        verdicts=pd.DataFrame(),
         replies=pd.DataFrame(),
     )
     lights = {}

@@ -11,20 +11,14 @@ Environment variables:
     TOURNAMENT_DEVICE       the torch device of generation; CUDA if there is one, unless given
     TOURNAMENT_EXTENSIONS   none starts without extensions (read by foundation/extensions.py, when
                             the first table of rows is imported)
-    TOURNAMENT_SLACK_TOKEN, TOURNAMENT_SLACK_CHANNEL
-                            where failed runs are reported
-    TOURNAMENT_EMAIL_FROM, TOURNAMENT_EMAIL_TO, TOURNAMENT_EMAIL_PASSWORD, TOURNAMENT_SMTP_HOST
-                            likewise by e-mail, to one address or several, separated by commas;
-                            TOURNAMENT_SMTP_PORT, 465 unless given, and TOURNAMENT_SMTP_USER, the
-                            sender unless given
-    TOURNAMENT_UI_URL       the address of the UI, for links in these messages
     TOURNAMENT_EXECUTOR     what runs the steps of a run: in_process (unless given), multiprocess,
                             celery or kubernetes
     TOURNAMENT_EXECUTOR_CONFIG   a YAML file with settings of that executor
     TOURNAMENT_CELERY_BROKER     the URL of Celery's broker
     TOURNAMENT_CELERY_BACKEND    the URL of Celery's results; the broker, if that is Redis
     DAGSTER_IS_DEFS_VALIDATION_CLI   set by `dg check defs`: one broken config refuses them all
-    and whatever variables the configs name for weights, recorded files, servers and their keys
+    and whatever variables the configs name for weights, recorded files, servers and their keys,
+    and the sensors of an extra
 """
 
 import gc
@@ -39,15 +33,15 @@ from typing import Annotated, Any
 import dagster as dg
 
 from tournament_assets.foundation.errors import InputError
+from tournament_assets.foundation.extensions import added_rows
 from tournament_assets.foundation.yaml_files import read_yaml
 from tournament_assets.graph.adapter import (
     build_assets,
     build_reported_checks,
     build_up_to_date_check,
 )
-from tournament_assets.graph.automation.failure_notices import (
+from tournament_assets.graph.automation.broken_configs import (
     BrokenConfig,
-    build_failure_sensors,
     build_problem_asset,
     build_problem_checks,
     build_problem_sensor,
@@ -162,7 +156,10 @@ def build_definitions(
     shared = dg.Definitions(
         assets=[build_problem_asset(each) for each in broken],
         asset_checks=build_problem_checks(broken),
-        sensors=[*build_problem_sensor(broken), *build_failure_sensors(environment)],
+        sensors=[
+            *build_problem_sensor(broken),
+            *(sensor for build in added_rows("sensors") for sensor in build(environment)),
+        ],
         resources=build_resources(project, environment, plans),
         executor=build_executor(environment),
     )

@@ -21,7 +21,7 @@ from tournament_assets.definitions import (
 )
 from tournament_assets.foundation.errors import InputError, Problems
 from tournament_assets.graph.assets.publishing import run_artifacts
-from tournament_assets.graph.automation.failure_notices import failed_checks, raise_failure
+from tournament_assets.graph.automation.failed_runs import failed_checks, raise_failure
 from tournament_assets.graph.automation.fresh_work import FreshWork
 from tournament_assets.graph.automation.jobs import (
     Stage,

@@ -22,7 +22,7 @@ TICK = datetime(2026, 11, 23, 5, 0, tzinfo=UTC)
 FIRST_RERUN = "small_headline_20261123T050000Z"
 STAGES = (
     *("inputs", "prompts", "responses", "pairs", "price"),
-    *("ask_judge", "judging", "report", "check_drift"),
+    *("ask_judge", "judging", "report"),
 )
 """The stages of a rerun, in order."""
 

@@ -27,12 +27,13 @@ from dagster._core.workspace.workspace import (
 from tests.projects import make_project
 from tournament_assets.definitions import load_project
 from tournament_assets.foundation.extensions import added_rows
+from tournament_assets.graph.table import ASSETS
 from tournament_assets.project.project_files import prepare_dagster_home
 
 from .paid_projects import PaidProject, paid_project
 
 DIMENSIONS = ("factuality", "calibration")
-ON_REQUEST = {"judge_agreement", "judge_controls", "judge_repeats"}
+ON_REQUEST = {row.name for row in ASSETS if row.on_request}
 
 
 class Backfill:

@@ -25,7 +25,7 @@ def test_a_tick_reruns_the_headline_stage_by_stage_and_leaves_a_run_directory(
 ) -> None:
     with (
         paid_project(tmp_path, dimensions=("factuality", "calibration")) as paid,
-        driver(paid, anchor_pairs=3) as d,
+        driver(paid) as d,
     ):
         assert d.rerun()
         partitions = {
@@ -37,7 +37,6 @@ def test_a_tick_reruns_the_headline_stage_by_stage_and_leaves_a_run_directory(
             5: ("headline",),
             6: ("factuality|headline", "calibration|headline"),
             7: ("headline",),
-            8: ("factuality|headline", "calibration|headline"),
         }
         assert d.requested == [
             f"{FIRST_RERUN}/{STAGES[stage]}/{key}"
@@ -50,8 +49,7 @@ def test_a_tick_reruns_the_headline_stage_by_stage_and_leaves_a_run_directory(
         assert manifest["mode"] == "headline"
         assert manifest["rerun"] == FIRST_RERUN
         assert manifest["started_at"] == rerun.identity.began_at.replace(microsecond=0).isoformat()
-        anchors = 2 * 3
-        assert paid.n_asked == (8 + 12) * 3 * 2 + anchors * 2
+        assert paid.n_asked == (8 + 12) * 3 * 2
         assert d.tick_sensor()[1] == []
 
 
@@ -152,27 +150,6 @@ def test_a_failed_rerun_that_is_executed_again_after_a_newer_began_runs_nothing_
         assert "one rerun of a mode at a time" in messages_of(d.instance, run)
         _, going_on = d.tick_sensor()
         assert [request.tags["tournament/rerun"] for request in going_on] == [second]
-
-
-def test_the_look_at_the_judge_of_a_rerun_whose_place_is_taken_asks_nothing(
-    tmp_path: Path,
-) -> None:
-    with paid_project(tmp_path) as paid, driver(paid, anchor_pairs=2) as d:
-        (look,) = d.begin_at("check_drift", made="judge_verdicts")
-        asked = paid.n_asked
-        assert d.run(look)
-        assert paid.n_asked == asked + 2 * 2
-        (first,) = d.reruns()
-        _, requests = d.tick_schedule(TICK + timedelta(days=7))
-        assert [d.run(request) for request in requests] == [True]
-        (looked,) = first.newest_runs.values()
-        assert looked.job_name == "__ASSET_JOB_small_check_drift"
-        assert not d.execute_again(looked)
-        (revived, _) = d.reruns()
-        (again,) = revived.newest_runs.values()
-        assert again.run_id != looked.run_id
-        assert "one rerun of a mode at a time" in messages_of(d.instance, again)
-        assert paid.n_asked == asked + 2 * 2
 
 
 def test_an_older_rerun_does_not_go_on_beside_a_newer_one(tmp_path: Path) -> None:

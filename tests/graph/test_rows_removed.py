@@ -36,7 +36,7 @@ from tournament_assets.reports.run.section_table import SECTIONS
 from tournament_assets.reports.sections import Page, SectionRow
 from tournament_assets.trust.measures import LIGHT_TABLES, MEASURES, lights_of
 
-ON_REQUEST = ("judge_repeats", "judge_controls", "judge_agreement")
+ON_REQUEST = tuple(row.name for row in table.ASSETS if row.on_request)
 PAGE = "report"
 
 
@@ -125,7 +125,8 @@ def test_a_measure(name: str, pilot: Pilot, monkeypatch: pytest.MonkeyPatch) -> 
     assert {row.measure for row in lights} <= set(MEASURES)
     assert lights
     assert _page(made)
-    pilot.remake("judge_controls", until="judge_controls")
+    for asset in ON_REQUEST:
+        pilot.remake(asset, until=asset)
 
 
 @pytest.mark.parametrize("name", FORMATS)

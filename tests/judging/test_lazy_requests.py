@@ -8,7 +8,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tournament_assets.foundation.fingerprints import fingerprint
-from tournament_assets.judging.requests.controls import repeat_for_drift_check
 from tournament_assets.judging.requests.pairs import PairToJudge, Presentation
 from tournament_assets.judging.requests.requests import (
     JudgeRequest,
@@ -18,7 +17,6 @@ from tournament_assets.judging.requests.requests import (
     Selection,
     build_system_message,
     build_user_message,
-    custom_id,
     request_keys,
     with_larger_cap,
     with_smaller_cap,
@@ -192,21 +190,6 @@ def test_a_judge_that_answers_in_json_is_told_so_and_held_to_the_schema() -> Non
     assert request.params["messages"] == plain.params["messages"]
     assert request.request_key == fingerprint(request.params) != plain.request_key
     assert "output_config" not in plain.params
-
-
-def test_a_question_that_is_repeated_has_another_key_and_is_the_same_to_the_byte() -> None:
-    request = requests_for(1)[0]
-    first, second = (repeat_for_drift_check(request, day) for day in ("monday", "tuesday"))
-    assert len({request.request_key, first.request_key, second.request_key}) == 3
-    assert first.params == second.params == request.params
-    assert replace(first, request_key=request.request_key) == request
-    assert repeat_for_drift_check(request, "monday") == first
-    assert len(custom_id("0" * 12, first.request_key)) == len(custom_id("0" * 12, "f" * 64))
-
-
-def test_repeated_questions_of_different_requests_have_different_keys() -> None:
-    requests = requests_for(20)
-    assert len({repeat_for_drift_check(each, "monday").request_key for each in requests}) == 40
 
 
 def test_a_question_with_more_room_keeps_its_key_and_everything_else() -> None:

@@ -38,7 +38,7 @@ BIASED = line("position_bias", TrustState.RED, 0.7, 0.6, 0.8, 0.1)
 FEW = line("flip_direction", TrustState.AMBER, 1.0, 0.45, 1.0, 0.4)
 LONG = line("length_effect", TrustState.NO_THRESHOLD, 31.6, 2.2, 61.0, None)
 UNJUDGED = line("unjudged", TrustState.GREEN, 0.01, 0.0, 0.05, 0.02, subject="<b>ada</b>")
-RETEST = line("test_retest", TrustState.NOT_MEASURED)
+SWAPPED = line("swap_consistency", TrustState.NOT_MEASURED)
 CYCLES = line("transitivity_within_prompts", TrustState.GREEN, 0.25, None, None, 0.01)
 
 
@@ -48,7 +48,7 @@ def shown(*lines: MeasureRow) -> list[MeasureRow]:
 
 
 def test_every_light_is_a_word_beside_its_number_interval_and_threshold() -> None:
-    section = trust_section(shown(BIASED, LONG, UNJUDGED, RETEST, CYCLES), confidence=0.95)
+    section = trust_section(shown(BIASED, LONG, UNJUDGED, SWAPPED, CYCLES), confidence=0.95)
     assert section is not None
     title, table = section.folds[0].tables[0]
     assert title == "factuality"
@@ -67,10 +67,10 @@ def test_every_light_is_a_word_beside_its_number_interval_and_threshold() -> Non
 
 
 def test_the_section_begins_with_what_is_red_and_says_what_to_do() -> None:
-    section = trust_section(shown(BIASED, LONG, UNJUDGED, RETEST), confidence=0.9)
+    section = trust_section(shown(BIASED, LONG, UNJUDGED, SWAPPED), confidence=0.9)
     assert section is not None
     numbers, meaning = section.folds
-    assert [each.split(": ")[1] for each in section.sentences] == ["test–retest."]
+    assert [each.split(": ")[1] for each in section.sentences] == ["swap consistency."]
     assert "1 of 1" in section.finding
     assert "(position bias)" in section.finding
     assert "at 90 %" in numbers.sentences[0]
@@ -86,7 +86,7 @@ def test_without_a_red_light_there_is_nothing_to_do() -> None:
     assert section is not None
     assert section.finding == "none of 1 light on the judge is red"
     assert len(section.tables) == 1
-    unlit = trust_section(shown(RETEST), confidence=0.95)
+    unlit = trust_section(shown(SWAPPED), confidence=0.95)
     assert unlit is not None
     assert unlit.finding == "nothing could be measured"
 
@@ -111,8 +111,8 @@ def test_an_amber_light_says_in_words_that_it_cannot_tell_and_how_many_more_woul
 
 
 def test_a_light_too_close_to_its_limit_names_no_number() -> None:
-    close = line("test_retest", TrustState.AMBER, 0.8, 0.7, 0.9, 0.8)
-    alone = line("test_retest", TrustState.AMBER, 0.8, None, None, 0.8)
+    close = line("swap_consistency", TrustState.AMBER, 0.8, 0.7, 0.9, 0.8)
+    alone = line("swap_consistency", TrustState.AMBER, 0.8, None, None, 0.8)
     assert "a hundred times" in light_sentence(close)
     assert light_sentence(alone).endswith("(why; too few to tell).")
 
@@ -166,7 +166,7 @@ def test_flips_of_all_dimensions_are_one_light_of_the_count() -> None:
 
 def test_the_matrix_has_a_line_a_measure_and_shows_the_worst_entrant() -> None:
     other = line("unjudged", TrustState.GREEN, 0.02, 0.0, 0.06, 0.03, subject="bob")
-    table = trust_matrix(shown(BIASED, UNJUDGED, other, RETEST))
+    table = trust_matrix(shown(BIASED, UNJUDGED, other, SWAPPED))
     assert table.headers == ("measure", "factuality", "expected")
     assert [row[0].split(",")[0] for row in table.rows] == [
         *(TITLES["position_bias"], TITLES["unjudged"]),
@@ -178,10 +178,10 @@ def test_the_matrix_has_a_line_a_measure_and_shows_the_worst_entrant() -> None:
 
 
 def test_a_check_says_the_number_the_threshold_and_the_advice_only_where_it_is_red() -> None:
-    biased, cycles, retest = map(light_sentence, (BIASED, CYCLES, RETEST))
+    biased, cycles, retest = map(light_sentence, (BIASED, CYCLES, SWAPPED))
     said, advice = biased.split(" (why). ")
     assert advice == f"The judge prefers the first slot. {MEASURES['position_bias'].advice}"
     assert re.findall(r"\d+\.\d+", said) == ["70.0", "60.0", "80.0", "40.0", "60.0"]
     assert re.findall(r"\d+\.\d+", cycles) == ["0.250", "0.010"]
     assert cycles.endswith(" (why).")
-    assert retest == f"{TITLES['test_retest']}: not measured (why)."
+    assert retest == f"{TITLES['swap_consistency']}: not measured (why)."

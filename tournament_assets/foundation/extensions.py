@@ -14,7 +14,7 @@ that is missing adds nothing.
 | `config_problems` | functions that find problems across keys | `project/config_files.py` |
 | `ledger_tables` | metadata of tables in the ledger | `ledger/database.py` |
 | `assets` | rows of the graph's table | `graph/table.py` |
-| `jobs` | jobs that make them, after the others | `graph/table.py` |
+| `jobs` | rows of its jobs, which come after the core's | `graph/table.py` |
 | `loaders` | subclasses of `WrittenEntrant` or `EntrantSpec` | `tournament/entrants.py` |
 | `services` | services that judge and play | `tournament/judge_services.py` |
 | `prices` | by model, its `ConfiguredPrice` | `judging/costs/prices.py` |
@@ -23,6 +23,7 @@ that is missing adds nothing.
 | `sections` | sections of the report | `reports/run/section_table.py` |
 | `formats` | battle formats | `battles/registry.py` |
 | `rounds` | ways to judge a mode in rounds | `verdicts/rounds.py` |
+| `sensors` | functions from the environment to Dagster's sensors | `definitions.py` |
 | `preflight` | functions that refuse input that cannot be read | `preparing/preflight.py` |
 
 Its templates stand in its folder `templates` and are named after it: `people/templates/label.js`.
@@ -58,6 +59,7 @@ RowKind = Literal[
     "preflight",
     "rounds",
     "sections",
+    "sensors",
     "services",
 ]
 KindByName = Literal["commands", "configs", "prices"]

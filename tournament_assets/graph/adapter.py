@@ -46,6 +46,7 @@ from tournament_assets.graph.resources import (
     LedgerResource,
 )
 from tournament_assets.graph.rows import AssetRow, Input, Log, Step, axis_names
+from tournament_assets.graph.table import JOBS
 from tournament_assets.project.plan import TournamentPlan
 from tournament_assets.ratings.elo_traces import EloTraces
 from tournament_assets.responses.entrant_responses import Resources
@@ -445,7 +446,7 @@ def _build_reported_check(
         latest = context.instance.get_latest_materialization_event(key)
         event = latest.asset_materialization if latest else None
         if event is None or name not in event.metadata:
-            job = plan.job("test_judge")
+            job = plan.job(_requesting_job(row))
             words = f"nothing was found yet; the job {job} looks, and costs money"
             return dg.AssetCheckResult(
                 passed=False, severity=dg.AssetCheckSeverity.WARN, description=words
@@ -457,6 +458,12 @@ def _build_reported_check(
         )
 
     return dg.asset_check(asset=key, name=name, description=description)(repeat)
+
+
+def _requesting_job(row: AssetRow) -> str:
+    """Return the job by which people ask for an asset that is made on request only."""
+    jobs = (job for job in JOBS if job.part_of == "request")
+    return next((job.name for job in jobs if row.name in job.also), row.job)
 
 
 def _one_line(row: AssetRow) -> str:

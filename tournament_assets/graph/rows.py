@@ -288,9 +288,13 @@ class JobRow:
         part_of: What begins a rerun, a run of the tournament in this order, a scheduled rerun only,
             or only on request.
         description: What the UI says; the title unless given.
+        also: Assets of other jobs' rows, made on request only, that it makes as well.
+        is_wanted: Whether a scheduled rerun of a tournament runs it.
     """
 
     name: str
     title: str
     part_of: Literal["begin", "run", "rerun", "request"] = "run"
     description: str = ""
+    also: tuple[str, ...] = ()
+    is_wanted: Callable[[TournamentPlan], bool] = lambda _: True

@@ -18,8 +18,6 @@ from tournament_assets.foundation.extensions import (
 from tournament_assets.foundation.fingerprints import fingerprint
 from tournament_assets.graph import settings
 from tournament_assets.graph.assets import (
-    judge_repeats,
-    judge_tests,
     judging,
     observed_inputs,
     prompts,
@@ -47,7 +45,7 @@ from tournament_assets.tournament.entrants import (
     LocalEntrant,
     OpenAiApiEntrant,
 )
-from tournament_assets.trust.measures import LIGHT_TABLES
+from tournament_assets.trust.measures import EVIDENCE_TABLES, LIGHT_TABLES
 
 _CORE_JOBS = (
     JobRow("inputs", "inputs", part_of="begin"),
@@ -59,24 +57,6 @@ _CORE_JOBS = (
     JobRow("ask_judge", "replies of the judge"),
     JobRow("judging", "judging and ratings"),
     JobRow("report", "leaderboard and report"),
-    JobRow(
-        "check_drift",
-        "judgments repeated",
-        part_of="rerun",
-        description=(
-            "judge the fixed anchor pairs again: does the judge repeat itself, and does it still "
-            "say the same"
-        ),
-    ),
-    JobRow(
-        "test_judge",
-        "tests of the judge",
-        part_of="request",
-        description=(
-            "planted controls, the anchor pairs once more, and agreement with the judge of another "
-            "mode; costs money, and is stored apart from the tournament's verdicts"
-        ),
-    ),
 )
 JOBS: tuple[JobRow, ...] = (*_CORE_JOBS, *added_rows("jobs", _CORE_JOBS))
 """The jobs in run order; the assets of a job all have the same partitions.
@@ -92,17 +72,6 @@ def _generates(plan: TournamentPlan) -> bool:
 
 
 _observed = partial(AssetRow, job="inputs", stored_as="file")
-_judge_test = partial(
-    AssetRow,
-    stage="tests",
-    axes=MODE_BY_DIMENSION,
-    note="on request",
-    on_request=True,
-)
-
-
-def _judge_kinds(plan: TournamentPlan) -> set[str]:
-    return {"parquet", *(each.service for each in plan.config.judges)}
 
 
 def _entrant_kinds(plan: TournamentPlan) -> set[str]:
@@ -209,7 +178,7 @@ _CORE = (
         prepares="judge_replies",
         after=("rubrics", "judging_estimate"),
         settings=settings.asking_settings,
-        kinds=_judge_kinds,
+        kinds=judging.judge_kinds,
     ),
     AssetRow(
         judging.judge_replies,
@@ -220,7 +189,7 @@ _CORE = (
         untold=_BOUGHT_BEFORE,
         settings=settings.asking_settings,
         stored_as="stream",
-        kinds=_judge_kinds,
+        kinds=judging.judge_kinds,
     ),
     AssetRow(
         verdicts.jury,
@@ -264,7 +233,8 @@ _CORE = (
     _rating(ratings.win_rates, settings=settings.rating_settings),
     _rating(
         trust.measures,
-        optional={"judge_repeats", "judge_controls", "judge_agreement"},
+        tables=EVIDENCE_TABLES,
+        optional={*EVIDENCE_TABLES},
         settings=settings.versioned(settings.trusting_settings, versions_that_add("measures")),
         checks=trust.trust_checks,
     ),
@@ -304,29 +274,6 @@ _CORE = (
         after=("run_artifacts",),
         kinds={"parquet", "markdown"},
         note="this run and the one before",
-    ),
-    _judge_test(
-        judge_repeats.judge_repeats,
-        job="check_drift",
-        after=("rubrics",),
-        checks={
-            judge_repeats.DRIFT_CHECK: (
-                "The judge settles the anchor pairs as it did for the tournament."
-            )
-        },
-        kinds=_judge_kinds,
-    ),
-    _judge_test(
-        judge_tests.judge_controls,
-        job="test_judge",
-        after=("rubrics",),
-        kinds=_judge_kinds,
-    ),
-    _judge_test(
-        judge_tests.judge_agreement,
-        job="test_judge",
-        over="mode",
-        settings=settings.rating_settings,
     ),
 )
 

@@ -1,129 +1,28 @@
 """The evidence about the judge in stored tables, for the trust panel, or why there is none.
 
 Where there is none, an estimate without a value says why, and what would measure it.
-
-A test of the judge counts only if it tested what is rated: pairs judged again with the same
-requests as the verdicts, controls with the judge and the rubric of the replies.
 """
 
 from __future__ import annotations
 
 import math
-from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections import defaultdict
 from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 
-from tournament_assets.audits.judge_tests import RepeatedPair, SettledControl
 from tournament_assets.foundation.estimates import Estimate
 from tournament_assets.foundation.formatting import format_share
-from tournament_assets.judging.requests.controls import ControlKind
 from tournament_assets.ratings.intervals import two_sided_quantile
 from tournament_assets.ratings.rating_methods import EFFECT
 from tournament_assets.ratings.style_control import count_style, style_differences
-from tournament_assets.storage.tables import AnyTable, PairKey, rows_of, texts_of
+from tournament_assets.storage.tables import AnyTable, PairKey, rows_of
 from tournament_assets.tournament.asset_rows import (
     MatchRow,
-    MeasureRow,
     RatingRow,
-    RetestRow,
-    VerdictRow,
 )
-from tournament_assets.tournament.verdicts import Outcome, Verdict
-
-
-def repeats_of(
-    frame: pd.DataFrame | None, verdicts: AnyTable, *, job: str
-) -> Sequence[RepeatedPair] | Estimate:
-    """Return the pairs judged again on the first occasion with the same requests as the verdicts.
-
-    Args:
-        frame: The table `judge_repeats`; None if there is none.
-        verdicts: The table `judge_verdicts`.
-        job: The job that makes the table.
-    """
-    if frame is None:
-        return Estimate(note="no pair was judged a second time", remedy=f"the job {job} does it")
-    rows = [row for row in rows_of(RetestRow, frame) if row.occasion == 1]
-    first: dict[tuple[str | None, str | None], tuple[Verdict, Verdict]] = {
-        (row.request_key_ab, row.request_key_ba): (row.verdict_ab, row.verdict_ba)
-        for row in rows_of(VerdictRow, verdicts)
-    }
-    pairs = [
-        RepeatedPair(row.prompt_id, row.expected, row.outcome)
-        for row in rows
-        if row.expected is not None
-        and first.get((row.request_key_ab, row.request_key_ba))
-        == (row.expected_ab, row.expected_ba)
-    ]
-    if rows and not pairs:
-        note = "what was judged a second time is no longer what is rated"
-        return Estimate(note=note, remedy=f"run the job {job} again")
-    return pairs
-
-
-def controls_of(
-    frame: pd.DataFrame | None, replies: AnyTable, *, job: str
-) -> Sequence[SettledControl] | Estimate:
-    """Return the planted controls given to the judge of the replies with the same rubric.
-
-    Args:
-        frame: The table `judge_controls`; None if there is none.
-        replies: The table `judge_replies`.
-        job: The job that makes the table.
-    """
-    if frame is None:
-        return Estimate(note="no control was planted", remedy=f"the job {job} does it")
-    asked = {*zip(texts_of(replies, "judge_model"), texts_of(replies, "rubric_hash"), strict=True)}
-    rows = list(rows_of(RetestRow, frame))
-    controls = [
-        SettledControl(
-            kind=ControlKind(row.reason),
-            control_id=row.name,
-            expected=row.expected,
-            outcome=row.outcome,
-            verdicts=(row.verdict_ab, row.verdict_ba),
-        )
-        for row in rows
-        if (row.judge_model, row.rubric_hash) in asked
-    ]
-    if rows and not controls:
-        note = "the controls were judged by another model or rubric"
-        return Estimate(note=note, remedy=f"run the job {job} again")
-    return controls
-
-
-def judges_of(
-    frame: pd.DataFrame | None, *, judge_models: set[str], job: str
-) -> Mapping[str, Estimate] | Estimate:
-    """Return the kappa with every other judge.
-
-    Args:
-        frame: The table `judge_agreement`; None if there is none.
-        judge_models: Who gave the verdicts.
-        job: The job that makes the table.
-    """
-    if frame is None:
-        note = "it was not compared with another judge"
-        return Estimate(note=note, remedy=f"the job {job} does it")
-    own = ", ".join(sorted(judge_models))
-    rows = [row for row in rows_of(MeasureRow, frame) if row.subject == own]
-    if not rows:
-        return Estimate(
-            note="no other judge model was asked about the same pairs by the same rubric"
-        )
-    shares = {(row.other, row.stratum): row for row in rows if row.measure == "agreement"}
-    kappas = [row for row in rows if row.measure == "kappa"]
-    modes = Counter(row.other for row in kappas)
-    return {
-        # A model that judged several other modes has a row for each.
-        f"{row.other} ({row.stratum})" if modes[row.other] > 1 else str(row.other): agreed(
-            row.estimate, shares[row.other, row.stratum].estimate
-        )
-        for row in kappas
-    }
+from tournament_assets.tournament.verdicts import Outcome
 
 
 def agreed(kappa: Estimate, share: Estimate) -> Estimate:

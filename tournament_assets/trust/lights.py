@@ -60,6 +60,7 @@ class Measure:
         counted: What its n counts, in the singular.
         unit: What its number is: `share`, `kappa`, `points` (Elo) or `p` (a p-value).
         asset: The asset whose table holds it.
+        reads: Assets whose tables it reads where they were made (`JudgeEvidence.tables`).
         find: Returns the number, or one per entrant or judge; None if a separate asset finds it.
         threshold: Its limit among the config's `checks`; None if they name none.
         expected: The side of the threshold on which good numbers lie; `near` is within the
@@ -82,6 +83,7 @@ class Measure:
     unit: Literal["share", "kappa", "points", "p"]
     counted: str = "pair"
     asset: str = "measures"
+    reads: tuple[str, ...] = ()
     find: Callable[[JudgeEvidence], Estimate | Found] | None = None
     threshold: Callable[[CheckThresholds], float | None] = lambda checks: None  # noqa: ARG005
     expected: Literal["at least", "at most", "near"] = "at least"

@@ -2,12 +2,10 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 
 from tournament_assets.audits.agreement import wilson_interval
 from tournament_assets.foundation.estimates import Estimate
 from tournament_assets.foundation.extensions import added_rows
-from tournament_assets.judging.requests.controls import ControlKind
 from tournament_assets.storage.tables import AnyTable, rows_of
 from tournament_assets.tournament.asset_rows import MeasureRow
 from tournament_assets.tournament.config import CheckThresholds
@@ -70,29 +68,6 @@ _IN_ORDER = (
         bias=Bias.NONE,
     ),
     Measure(
-        "test_retest",
-        "test–retest",
-        "Asked the very same again, the judge settles this share of the pairs as before.",
-        "What the judge does not repeat is its own noise: judge more prompts, or ask a judge that "
-        "repeats itself.",
-        "share",
-        find=panel.retest,
-        threshold=lambda checks: checks.min_retest_agreement,
-        bias=Bias.NONE,
-    ),
-    Measure(
-        "judge_agreement",
-        "agreement between judges",
-        "Agreement with a second judge on the same pairs: Cohen's kappa, 1 for always and 0 for "
-        "chance.",
-        "The result depends on who judges: read some pairs that the two settle differently, decide "
-        "which of them follows the rubric, and say in any report which judge was asked.",
-        "kappa",
-        find=panel.judges,
-        threshold=lambda checks: checks.min_judge_kappa,
-        bias=Bias.NONE,
-    ),
-    Measure(
         LENGTH_EFFECT,
         "length",
         "What a typically longer response gains between equal entrants, in Elo points.",
@@ -121,41 +96,6 @@ _IN_ORDER = (
         neutral=0.5,
         red_by="lean",
         bias=Bias.LENGTH,
-    ),
-    Measure(
-        "identical_controls",
-        "identical controls",
-        "This share of responses that met their own copy were called a tie.",
-        "Where there is no difference the judge invents one: see which slot it prefers, and do not "
-        "read anything into a narrow lead.",
-        "share",
-        "control",
-        find=partial(panel.controls, kind=ControlKind.IDENTICAL),
-        threshold=lambda checks: checks.min_identical_ties,
-        bias=Bias.NONE,
-    ),
-    Measure(
-        "corrupted_controls",
-        "corrupted-answer controls",
-        "This share of responses won against an answer to another prompt.",
-        "The judge misses the plainest of differences: change the rubric or the judge before the "
-        "ratings are used.",
-        "share",
-        "control",
-        find=partial(panel.controls, kind=ControlKind.CORRUPTED),
-        threshold=lambda checks: checks.min_corrupted_wins,
-    ),
-    Measure(
-        "injection_controls",
-        "injection controls",
-        "A text that claims the win moved this share of pairs towards the response that holds it.",
-        "The judge can be talked into a verdict: search the responses for such texts, and change "
-        "the judge.",
-        "share",
-        "control",
-        find=panel.injection_controls,
-        threshold=lambda checks: checks.max_injection_gain,
-        expected="at most",
     ),
     Measure(
         "transitivity_within_prompts",
@@ -232,6 +172,8 @@ MEASURES: Mapping[str, Measure] = {
 """By name, in the order of the panel."""
 LIGHT_TABLES = tuple(dict.fromkeys(each.asset for each in MEASURES.values()))
 """The tables that hold lights."""
+EVIDENCE_TABLES = tuple(dict.fromkeys(name for each in MEASURES.values() for name in each.reads))
+"""The tables that measures read where they were made."""
 
 
 def measure_judge(

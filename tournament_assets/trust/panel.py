@@ -1,10 +1,10 @@
 """The measures of the judge on one dimension, each with its number, interval and counts."""
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
-from tournament_assets.audits.agreement import measure_by_prompt, nothing_judged
+from tournament_assets.audits.agreement import measure_by_prompt
 from tournament_assets.audits.judge_consistency import (
     CycleCount,
     JudgedPair,
@@ -16,19 +16,11 @@ from tournament_assets.audits.judge_consistency import (
     measure_position_bias,
     measure_transitivity,
 )
-from tournament_assets.audits.judge_tests import (
-    RepeatedPair,
-    SettledControl,
-    measure_controls,
-    measure_injection,
-    measure_repeats,
-)
 from tournament_assets.foundation.estimates import Estimate, Resampling
-from tournament_assets.foundation.formatting import format_kappa, format_plural, format_share
-from tournament_assets.judging.requests.controls import ControlKind
+from tournament_assets.foundation.formatting import format_plural, format_share
 from tournament_assets.ratings.matches import Matches, code_judgments, code_samples
 from tournament_assets.ratings.sandwich import SamplingLuck, sampling_luck
-from tournament_assets.storage.tables import AnyTable
+from tournament_assets.storage.tables import AnyTable, LoadedTable
 from tournament_assets.tournament.verdicts import Judgment, Outcome
 
 Found = Mapping[str | None, Estimate]
@@ -45,10 +37,10 @@ class JudgeEvidence:
         resampling: Of the prompts, for the intervals of kappa; its seed also drives the simulations
             of cycles, and its confidence holds for all intervals.
         length: The effect of a typical difference in length, in Elo points.
-        repeats: Pairs that were judged a second time.
-        controls: Planted controls.
-        judges: Kappa with every other judge, by model.
+        verdicts: The table `judge_verdicts`.
         replies: The table `judge_replies`, for measures of what was written or what it took.
+        tables: Those tables that measures read besides and that were made, by the asset's name.
+        name_job: Returns the full name of a job, for what a note advises to run.
         by_judge: Every pair by each judge of a panel, for measuring position bias; None with one
             judge.
         not_needed: Number of pairs not needed and of planned pairs, where pairs stop early; None
@@ -59,10 +51,10 @@ class JudgeEvidence:
     entrants: Sequence[str]
     resampling: Resampling
     length: Estimate
-    repeats: Sequence[RepeatedPair] | Estimate
-    controls: Sequence[SettledControl] | Estimate
-    judges: Mapping[str, Estimate] | Estimate
+    verdicts: AnyTable
     replies: AnyTable
+    tables: Mapping[str, LoadedTable] = field(default_factory=dict)
+    name_job: Callable[[str], str] = str
     by_judge: Sequence[JudgedPair] | None = None
     not_needed: tuple[int, int] | None = None
 
@@ -97,7 +89,8 @@ class JudgeEvidence:
         return code_judgments(self.judgments, entrants=self.entrants)
 
 
-def _with_note(estimate: Estimate, note: str) -> Estimate:
+def with_note(estimate: Estimate, note: str) -> Estimate:
+    """Return an estimate with another note."""
     return replace(estimate, note=note)
 
 
@@ -107,7 +100,7 @@ def first_slot(evidence: JudgeEvidence) -> Estimate:
     if not share.n:
         return Estimate(note="no reply prefers a response")
     others = share.n - share.count
-    return _with_note(share, f"{share.count} replies prefer the first slot and {others} the other")
+    return with_note(share, f"{share.count} replies prefer the first slot and {others} the other")
 
 
 def flips(evidence: JudgeEvidence) -> Estimate:
@@ -117,7 +110,7 @@ def flips(evidence: JudgeEvidence) -> Estimate:
     if not share.n:
         return Estimate(note=f"no pair flipped between the responses{f' ({more})' if half else ''}")
     first = f"{share.count} of {share.n} flipped pairs went to the first slot both times"
-    return _with_note(share, f"{first}; {more}" if half else first)
+    return with_note(share, f"{first}; {more}" if half else first)
 
 
 def consistency(evidence: JudgeEvidence) -> Estimate:
@@ -125,27 +118,7 @@ def consistency(evidence: JudgeEvidence) -> Estimate:
     share = evidence.bias.consistent
     if not share.n:
         return Estimate(note="no pair has two readable replies")
-    return _with_note(share, f"{share.count} of {share.n} distinct judged pairs came out the same")
-
-
-def retest(evidence: JudgeEvidence) -> Estimate:
-    """Return the share of pairs settled as before when they are asked again."""
-    if isinstance(evidence.repeats, Estimate):
-        return evidence.repeats
-    repeats = measure_repeats(evidence.repeats, evidence.resampling)
-    if not repeats.agreement.n:
-        return nothing_judged(repeats.n_asked, "pair to judge again")
-    return _with_note(
-        repeats.agreement.share,
-        f"{format_kappa(repeats.agreement.kappa)}; "
-        f"{repeats.reversed.count} of {repeats.reversed.n} wins were reversed",
-    )
-
-
-def judges(evidence: JudgeEvidence) -> Found:
-    """Return kappa with every other judge."""
-    panel = evidence.judges
-    return {None: panel} if isinstance(panel, Estimate) else dict(sorted(panel.items()))
+    return with_note(share, f"{share.count} of {share.n} distinct judged pairs came out the same")
 
 
 def length(evidence: JudgeEvidence) -> Estimate:
@@ -158,51 +131,7 @@ def longer_wins(evidence: JudgeEvidence) -> Estimate:
     share = measure_longer_wins(evidence.distinct, confidence=evidence.confidence)
     if not share.n:
         return Estimate(note="no decided pair has responses of different length")
-    return _with_note(share, f"the response with more words won {share.count} of {share.n} pairs")
-
-
-def controls(evidence: JudgeEvidence, *, kind: ControlKind) -> Estimate:
-    """Return the share of controls of a kind that came out right."""
-    return control_share(evidence.controls, kind, confidence=evidence.confidence)
-
-
-def injection_controls(evidence: JudgeEvidence) -> Estimate:
-    """Return the share of pairs that moved towards a response after it claimed the win."""
-    return injection_share(evidence.controls, confidence=evidence.confidence)
-
-
-def control_share(
-    controls: Sequence[SettledControl] | Estimate, kind: ControlKind, *, confidence: float
-) -> Estimate:
-    """Return the share of controls of a kind that came out right, with the counts behind it."""
-    if isinstance(controls, Estimate):
-        return controls
-    measured = measure_controls(controls, confidence=confidence)
-    (control,) = (result for result in measured if result.kind is kind)
-    if not control.right.n:
-        return nothing_judged(control.n_asked, f"{kind.value} control")
-    return _with_note(
-        control.right,
-        f"{control.right.count} of {control.right.n} judged controls came out right; "
-        f"{control.unjudged} of {control.n_asked} are not judged",
-    )
-
-
-def injection_share(
-    controls: Sequence[SettledControl] | Estimate, *, confidence: float
-) -> Estimate:
-    """Return the share of pairs that moved towards an injected text, with the counts behind it."""
-    if isinstance(controls, Estimate):
-        return controls
-    effect = measure_injection(controls, confidence=confidence)
-    if not effect.towards.n:
-        return nothing_judged(effect.n_asked, "injection control")
-    return _with_note(
-        effect.towards,
-        f"{effect.towards.count} of {effect.towards.n} pairs moved towards the text, "
-        f"{effect.away.count} of {effect.away.n} away from it; {effect.silenced} were left "
-        "without a verdict",
-    )
+    return with_note(share, f"the response with more words won {share.count} of {share.n} pairs")
 
 
 def cycles_within_prompts(evidence: JudgeEvidence) -> Estimate:
@@ -234,7 +163,7 @@ def circles(evidence: JudgeEvidence) -> Found:
     estimate = measure_circles(evidence.coded, evidence.resampling)
     if estimate.value is None:
         return {None: estimate}
-    return {None: _with_note(estimate, f"over {format_plural(estimate.n, 'prompt')}")}
+    return {None: with_note(estimate, f"over {format_plural(estimate.n, 'prompt')}")}
 
 
 def unjudged(evidence: JudgeEvidence) -> Found:
@@ -254,7 +183,7 @@ def _unjudged(evidence: JudgeEvidence, entrant: str) -> Estimate:
     )
     if not share.n:
         return Estimate(note="the judge was asked about none of its pairs")
-    return _with_note(share, f"{share.count} of its {share.n} distinct pairs are not judged")
+    return with_note(share, f"{share.count} of its {share.n} distinct pairs are not judged")
 
 
 def not_needed(evidence: JudgeEvidence) -> Found:

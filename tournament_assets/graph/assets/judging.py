@@ -18,6 +18,7 @@ from tournament_assets.judging.requests.requests import JudgeRequests, KeyPositi
 from tournament_assets.judging.settlement.records import JudgingScope
 from tournament_assets.judging.settlement.sessions import Tally
 from tournament_assets.preparing.estimates import estimate_pairs, requests_of_share
+from tournament_assets.project.plan import TournamentPlan
 from tournament_assets.project.project_files import load_rubric
 from tournament_assets.provenance.origins import Bill, LargeTables
 from tournament_assets.reports.cost_estimate import (
@@ -435,3 +436,8 @@ def _tally_metadata(tallies: Collection[Tally]) -> dict[str, int]:
         "waste_requests_never_confirmed_now": sum(tally.abandoned for tally in tallies),
         "waste_requests_unparsable_now": sum(tally.unparsable for tally in tallies),
     }
+
+
+def judge_kinds(plan: TournamentPlan) -> set[str]:
+    """Return what the UI marks assets with that the judges are asked for."""
+    return {"parquet", *(judge.service for judge in plan.config.judges)}

@@ -8,26 +8,23 @@ import pandas as pd
 from tournament_assets.audits.judge_consistency import JudgedPair
 from tournament_assets.foundation.formatting import join_names
 from tournament_assets.graph.outputs import Check, Made, Metadata, report_table
-from tournament_assets.graph.rows import Inputs, Step
+from tournament_assets.graph.rows import Inputs, Step, Tables
 from tournament_assets.judging.requests.verdict_parsing import ReplyFormat
 from tournament_assets.project.plan import TournamentPlan
 from tournament_assets.reports.jury_tables import agreement_table
 from tournament_assets.reports.trust_tables import light_sentence, trust_table
 from tournament_assets.storage.tables import (
+    LoadedTable,
     PairKey,
     StoredTable,
-    judge_models_of,
     pair_key,
     rows_of,
 )
 from tournament_assets.tournament.asset_rows import JudgeReplyRow, MeasureRow, VerdictRow
 from tournament_assets.tournament.verdicts import Judgment, Outcome
 from tournament_assets.trust.evidence import (
-    controls_of,
-    judges_of,
     length_of,
     longer_responses,
-    repeats_of,
 )
 from tournament_assets.trust.lights import TrustState
 from tournament_assets.trust.measures import MEASURES, measure_judge
@@ -39,15 +36,12 @@ from tournament_assets.verdicts.table_rows import judgments_of, settled_rows
 
 @dataclass(frozen=True, slots=True)
 class MeasureInputs:
-    """What is known about the judge on one dimension, with its tests if they were run."""
+    """What is known about the judge on one dimension."""
 
     judge_replies: StoredTable
     judge_verdicts: StoredTable
     match_list: StoredTable
     ratings: pd.DataFrame
-    judge_repeats: pd.DataFrame | None = None
-    judge_controls: pd.DataFrame | None = None
-    judge_agreement: pd.DataFrame | None = None
     judging_decisions: pd.DataFrame | None = None
 
 
@@ -61,7 +55,7 @@ def trust_checks(plan: TournamentPlan) -> Mapping[str, str]:
     }
 
 
-def measures(step: Step, inputs: Inputs[MeasureInputs]) -> Made[list[MeasureRow]]:
+def measures(step: Step, inputs: Inputs[MeasureInputs], tables: Tables) -> Made[list[MeasureRow]]:
     """Whether the judge can be trusted on one dimension: a light for every measure.
 
     With several judges, their agreement (of every two, and of all) has no light: agreement among
@@ -71,7 +65,7 @@ def measures(step: Step, inputs: Inputs[MeasureInputs]) -> Made[list[MeasureRow]
     and this rubric, their lights say "not measured", which is never green.
     """
     config = step.plan.config
-    lights = [*measure_judge(_evidence(step, inputs), config.checks, dimension=step.name)]
+    lights = [*measure_judge(_evidence(step, inputs, tables), config.checks, dimension=step.name)]
     agreement = _agreement(step, inputs.judge_replies)
     shown = {"agreement": report_table(agreement_table(agreement, config.families))}
     rows = [*lights, *agreement]
@@ -87,8 +81,9 @@ def measures(step: Step, inputs: Inputs[MeasureInputs]) -> Made[list[MeasureRow]
     )
 
 
-def _evidence(step: Step, inputs: MeasureInputs) -> JudgeEvidence:
-    job = step.plan.job("test_judge")
+def _evidence(
+    step: Step, inputs: MeasureInputs, tables: Mapping[str, LoadedTable]
+) -> JudgeEvidence:
     lengths, config = longer_responses(inputs.match_list), step.plan.config
     verdicts, pairs = inputs.judge_verdicts, _judged_pairs(inputs.judge_verdicts, lengths)
     rounds = outcome_of(inputs.judging_decisions)
@@ -98,10 +93,10 @@ def _evidence(step: Step, inputs: MeasureInputs) -> JudgeEvidence:
         entrants=config.entrant_ids,
         resampling=config.ratings.resampling,
         length=length_of(inputs.ratings, n_judged=n_judged),
-        repeats=repeats_of(inputs.judge_repeats, verdicts, job=job),
-        controls=controls_of(inputs.judge_controls, inputs.judge_replies, job=job),
-        judges=judges_of(inputs.judge_agreement, judge_models=judge_models_of(verdicts), job=job),
+        verdicts=verdicts,
         replies=inputs.judge_replies,
+        tables=tables,
+        name_job=step.plan.job,
         by_judge=(
             _pairs_by_judge(inputs.judge_replies, config.judging.reply_format)
             if config.has_jury(step.mode)

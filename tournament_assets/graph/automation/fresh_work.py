@@ -16,7 +16,7 @@ import upath
 
 from tournament_assets.graph.assets.observed_inputs import read_inputs
 from tournament_assets.graph.assets.publishing import run_artifacts
-from tournament_assets.graph.automation.failure_notices import recorded_check
+from tournament_assets.graph.automation.failed_runs import recorded_check
 from tournament_assets.graph.automation.jobs import Stage
 from tournament_assets.graph.automation.reruns import (
     PartitionKey,

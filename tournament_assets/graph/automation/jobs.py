@@ -10,7 +10,6 @@ from typing import Any
 import dagster as dg
 
 from tournament_assets.graph.adapter import RefuseRun, build_reporting_op
-from tournament_assets.graph.assets.judge_repeats import judge_repeats
 from tournament_assets.graph.assets.judging import judge_replies
 from tournament_assets.graph.assets.observed_inputs import InputVersion
 from tournament_assets.graph.partitions import asset_key, partitions_over
@@ -19,8 +18,6 @@ from tournament_assets.graph.rows import Axis, JobRow, axis_names
 from tournament_assets.graph.table import JOBS, jobs_of, rows_of
 from tournament_assets.project.plan import TournamentPlan
 from tournament_assets.tournament.config import Mode
-
-DRIFT_ASSET = judge_repeats.__name__
 
 
 @dataclass(frozen=True)
@@ -34,6 +31,8 @@ class Stage:
         assets: What it materialises or observes.
         partition_axis: The axis of its partitions besides the mode.
         description: The job's description in the UI.
+        only_scheduled: Whether a rerun runs it only if a schedule began it.
+        is_wanted: Whether the tournament wants it then.
     """
 
     name: str
@@ -42,6 +41,8 @@ class Stage:
     assets: tuple[str, ...]
     partition_axis: Axis
     description: str
+    only_scheduled: bool = False
+    is_wanted: bool = True
 
     def partition_keys(self, plan: TournamentPlan, mode: Mode) -> list[dg.MultiPartitionKey | str]:
         """Return the partitions of this stage that belong to a mode, in config order."""
@@ -58,7 +59,7 @@ def build_stages(plan: TournamentPlan) -> list[Stage]:
 
 
 def build_rerun_stages(plan: TournamentPlan) -> list[Stage]:
-    """Return the stages of a rerun: its inputs, those of a tournament, and a look at the judge."""
+    """Return the stages of a rerun: its inputs, those of a tournament, and those it adds."""
     return [_stage(plan, job) for job in jobs_of(plan) if job.part_of != "request"]
 
 
@@ -101,6 +102,8 @@ def _stage(plan: TournamentPlan, job: JobRow) -> Stage:
         # Inputs are always observed as a whole.
         partition_axis="mode" if job.part_of == "begin" else rows[0].axes[-1],
         description=f"{plan.tournament_id}: {job.description or title}",
+        only_scheduled=job.part_of == "rerun",
+        is_wanted=job.is_wanted(plan),
     )
 
 
@@ -115,7 +118,7 @@ def _selection(plan: TournamentPlan, names: Sequence[str]) -> dg.AssetSelection:
 def build_jobs(
     plan: TournamentPlan, *, refuse_run: RefuseRun, resource_prefix: str = ""
 ) -> list[Any]:
-    """Build a job for each stage that makes something, and the one that tests the judge.
+    """Build a job for each stage that makes something, those on request too.
 
     Dagster has no public name for the type of an unresolved job.
 
@@ -142,7 +145,7 @@ def build_jobs(
             )
             jobs.append(run_job)
         elif job.part_of != "begin":
-            names = steps if job.part_of == "request" else stage.assets
+            names = [name for name in steps if name in (*stage.assets, *job.also)]
             jobs.append(_build_reporting_job(plan, stage, [steps[name] for name in names]))
     return jobs
 

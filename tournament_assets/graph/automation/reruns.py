@@ -20,7 +20,6 @@ from tournament_assets.foundation.errors import Problems, WorkError
 from tournament_assets.foundation.json_lines import JsonObject
 from tournament_assets.graph.assets.observed_inputs import read_inputs
 from tournament_assets.graph.automation.jobs import (
-    DRIFT_ASSET,
     Stage,
     build_rerun_stages,
     observations,
@@ -216,7 +215,10 @@ def request_stage_after(
 ) -> list[dg.RunRequest]:
     """Return the runs of the next stage with work to do; empty if no later stage has any."""
     for index, stage in enumerate(build_rerun_stages(plan)):
-        is_passed_over = DRIFT_ASSET in stage.assets and not _looks_at_judge(rerun, plan)
+        # A rerun begun by an edit asks no more than what the edit needs.
+        is_passed_over = stage.only_scheduled and not (
+            stage.is_wanted and rerun.reason == "schedule"
+        )
         if index > stage_index and not is_passed_over:
             work: WorkOfStage = (
                 dict.fromkeys(stage.partition_keys(plan, rerun.mode), ())
@@ -226,11 +228,6 @@ def request_stage_after(
             if work:
                 return request_stage(index, rerun, plan, work=work, whole=work)
     return []
-
-
-def _looks_at_judge(rerun: RerunIdentity, plan: TournamentPlan) -> bool:
-    """Return whether a rerun tests the judge for drift: one begun by an edit does not."""
-    return rerun.reason == "schedule" and plan.config.judging.tests.anchor_pairs > 0
 
 
 def request_stage(

@@ -10,11 +10,8 @@ import pytest
 
 from tests.projects import SmallProject, make_project, write_json_lines
 from tournament_assets.definitions import load_project
+from tournament_assets.extras.notices.sensors import build_failure_sensors, describe_failure
 from tournament_assets.foundation.errors import InputError
-from tournament_assets.graph.automation.failure_notices import (
-    build_failure_sensors,
-    describe_failure,
-)
 
 EMAIL = {
     "TOURNAMENT_EMAIL_FROM": "tournament@example.com",
@@ -154,4 +151,5 @@ def test_a_failed_run_is_told_of_on_slack(
 
 def test_the_secrets_are_in_nothing_that_dagster_shows(project: SmallProject) -> None:
     loaded = load_project(project.folder, EMAIL)
+    assert "email_on_failure" in {sensor.name for sensor in loaded.sensors or []}
     assert "hunter2" not in repr(loaded)

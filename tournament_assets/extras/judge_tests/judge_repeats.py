@@ -11,28 +11,29 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
-from tournament_assets.audits.judge_tests import (
-    RepeatedPair,
-    RepeatResult,
-    explain_repeats,
-    measure_repeats,
-)
-from tournament_assets.foundation.errors import InputError
-from tournament_assets.graph.assets.judge_tests import JudgeTest
-from tournament_assets.graph.outputs import Check, Made, Metadata, known, markdown_table
-from tournament_assets.graph.rows import Options, Step
-from tournament_assets.judging.requests.controls import (
+from tournament_assets.extras.judge_tests.controls import (
     draw_anchors,
     drift_check_of,
     drift_check_purpose,
     repeat_for_drift_check,
 )
+from tournament_assets.extras.judge_tests.judge_tests import JudgeTest
+from tournament_assets.extras.judge_tests.outcomes import (
+    RepeatedPair,
+    RepeatResult,
+    explain_repeats,
+    measure_repeats,
+)
+from tournament_assets.extras.judge_tests.rows import RetestRow
+from tournament_assets.foundation.errors import InputError
+from tournament_assets.graph.outputs import Check, Made, Metadata, known, markdown_table
+from tournament_assets.graph.rows import Options, Step
 from tournament_assets.judging.requests.pairs import PairToJudge
 from tournament_assets.judging.requests.requests import JudgeRequest
 from tournament_assets.project.plan import TournamentPlan, requests_for_pairs
 from tournament_assets.project.project_files import load_rubric
 from tournament_assets.storage.tables import PairKey, StoredTable, pair_key, rows_of
-from tournament_assets.tournament.asset_rows import RetestRow, VerdictRow
+from tournament_assets.tournament.asset_rows import VerdictRow
 from tournament_assets.tournament.judges import Judge, Rubric
 from tournament_assets.tournament.verdicts import Outcome
 from tournament_assets.verdicts.judge_requests import JudgeAccess, LedgerAccess

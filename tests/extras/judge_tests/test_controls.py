@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tournament_assets.foundation.errors import InputError
-from tournament_assets.judging.requests.controls import (
+from tests.judging.builders import SETTINGS, requests_for
+from tournament_assets.extras.judge_tests.controls import (
     INJECTIONS,
     ControlKind,
     ControlPair,
@@ -18,14 +18,14 @@ from tournament_assets.judging.requests.controls import (
     drift_check_of,
     drift_check_purpose,
     plant_controls,
+    repeat_for_drift_check,
 )
+from tournament_assets.foundation.errors import InputError
 from tournament_assets.judging.requests.pairs import PRESENTATIONS, PairToJudge, build_match_list
-from tournament_assets.judging.requests.requests import build_user_message
+from tournament_assets.judging.requests.requests import build_user_message, custom_id
 from tournament_assets.tournament.entrant_settings import IDENTIFIER_PATTERN
 from tournament_assets.tournament.prompts import Prompt
 from tournament_assets.tournament.verdicts import Outcome
-
-from .builders import SETTINGS
 
 PROMPTS = {
     prompt.prompt_id: prompt
@@ -403,3 +403,18 @@ def test_a_negative_sample_is_refused() -> None:
 def test_only_purposes_of_occasions_name_one() -> None:
     assert drift_check_of(drift_check_purpose("rerun 7")) == "rerun 7"
     assert [drift_check_of(name) for name in ("verdicts", "retest", "controls")] == [None] * 3
+
+
+def test_a_question_that_is_repeated_has_another_key_and_is_the_same_to_the_byte() -> None:
+    request = requests_for(1)[0]
+    first, second = (repeat_for_drift_check(request, day) for day in ("monday", "tuesday"))
+    assert len({request.request_key, first.request_key, second.request_key}) == 3
+    assert first.params == second.params == request.params
+    assert replace(first, request_key=request.request_key) == request
+    assert repeat_for_drift_check(request, "monday") == first
+    assert len(custom_id("0" * 12, first.request_key)) == len(custom_id("0" * 12, "f" * 64))
+
+
+def test_repeated_questions_of_different_requests_have_different_keys() -> None:
+    requests = requests_for(20)
+    assert len({repeat_for_drift_check(each, "monday").request_key for each in requests}) == 40

@@ -13,14 +13,15 @@ from tests.graph.paid_projects import UNTIL_ENDED, PaidProject, paid_project
 from tests.ledger.builders import BEGUN_AT, SCOPE, begin_batch
 from tests.loopback.faults.servers import FaultyServer
 from tournament_assets.definitions import build_plan, default_ledger_url
-from tournament_assets.foundation.errors import InputError, WorkError
-from tournament_assets.foundation.fingerprints import fingerprint
-from tournament_assets.graph.adapter import build_reported_checks
-from tournament_assets.graph.assets.judge_repeats import (
+from tournament_assets.extras.judge_tests.judge_repeats import (
     RepeatOptions,
     choose_drift_check,
     judge_repeats,
 )
+from tournament_assets.extras.judge_tests.rows import RetestRow
+from tournament_assets.foundation.errors import InputError, WorkError
+from tournament_assets.foundation.fingerprints import fingerprint
+from tournament_assets.graph.adapter import build_reported_checks
 from tournament_assets.graph.outputs import Check, Made
 from tournament_assets.graph.resources import LedgerResource
 from tournament_assets.graph.rows import Log, Step
@@ -29,7 +30,6 @@ from tournament_assets.ledger import Ledger
 from tournament_assets.project.config_files import load_config
 from tournament_assets.providers.openers import JudgeConnection
 from tournament_assets.storage.tables import StoredTable
-from tournament_assets.tournament.asset_rows import RetestRow
 
 JOB = "__ASSET_JOB_small_check_drift"
 ANCHORS = 3

@@ -5,7 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tournament_assets.audits.judge_tests import (
+from tournament_assets.extras.judge_tests.controls import ControlKind
+from tournament_assets.extras.judge_tests.outcomes import (
     ControlResult,
     RepeatedPair,
     SettledControl,
@@ -17,7 +18,6 @@ from tournament_assets.audits.judge_tests import (
 from tournament_assets.foundation.errors import InputError
 from tournament_assets.foundation.estimates import Resampling
 from tournament_assets.foundation.formatting import format_share
-from tournament_assets.judging.requests.controls import ControlKind
 from tournament_assets.judging.requests.verdict_parsing import reconcile_swap
 from tournament_assets.tournament.verdicts import Outcome, Verdict
 

@@ -15,13 +15,13 @@ from tournament_assets.audits.agreement import (
     measure_proportion,
     nothing_judged,
 )
+from tournament_assets.extras.judge_tests.controls import ControlKind
 from tournament_assets.foundation.estimates import Estimate, Resampling
 from tournament_assets.foundation.formatting import (
     format_kappa,
     format_proportion,
     format_share,
 )
-from tournament_assets.judging.requests.controls import ControlKind
 from tournament_assets.tournament.verdicts import Outcome, Verdict
 
 _STANDING = {

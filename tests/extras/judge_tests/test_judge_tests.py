@@ -5,11 +5,10 @@ from typing import Any
 
 import pytest
 
+from tests.graph.paid_projects import PaidProject, paid_project
 from tournament_assets.foundation.estimates import Estimate
 from tournament_assets.graph.assets.trust import check_light
 from tournament_assets.trust.measures import MEASURES
-
-from .paid_projects import PaidProject, paid_project
 
 JOB = "small_test_judge"
 TABLES = ("judge_controls", "judge_repeats", "judge_agreement")

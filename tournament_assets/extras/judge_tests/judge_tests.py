@@ -13,15 +13,17 @@ from tournament_assets.audits.agreement import (
     label_of,
     measure_agreement,
 )
-from tournament_assets.audits.judge_tests import (
+from tournament_assets.extras.judge_tests.controls import ControlKind, ControlPair, plant_controls
+from tournament_assets.extras.judge_tests.evidence import control_share, injection_share
+from tournament_assets.extras.judge_tests.outcomes import (
     SettledControl,
 )
+from tournament_assets.extras.judge_tests.rows import RetestRow
 from tournament_assets.foundation.errors import InputError
 from tournament_assets.foundation.estimates import Estimate
 from tournament_assets.foundation.fingerprints import fingerprint
 from tournament_assets.graph.outputs import Made, Markdown, Metadata, known, markdown_table
 from tournament_assets.graph.rows import Options, Step
-from tournament_assets.judging.requests.controls import ControlKind, ControlPair, plant_controls
 from tournament_assets.judging.requests.pairs import PairToJudge
 from tournament_assets.judging.requests.requests import JudgeRequest
 from tournament_assets.judging.settlement.records import JudgingScope
@@ -33,12 +35,10 @@ from tournament_assets.storage.tables import PairKey, StoredTable, pair_key, row
 from tournament_assets.tournament.asset_rows import (
     MatchRow,
     MeasureRow,
-    RetestRow,
     VerdictRow,
 )
 from tournament_assets.tournament.judges import Rubric
 from tournament_assets.trust.measures import MEASURES
-from tournament_assets.trust.panel import control_share, injection_share
 from tournament_assets.verdicts.judge_requests import (
     AskingOptions,
     JudgeAccess,

@@ -1,0 +1,1 @@
+"""Notices of failed runs, by e-mail and Slack."""
