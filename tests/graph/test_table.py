@@ -17,7 +17,13 @@ from tournament_assets.graph import adapter
 from tournament_assets.graph.assets.ratings import EloOptions, elo_traces, win_rates
 from tournament_assets.graph.outputs import Made
 from tournament_assets.graph.partitions import edge_between, loaded_over
-from tournament_assets.graph.rows import MODE, MODE_BY_DIMENSION, MODE_BY_ENTRANT, AssetRow
+from tournament_assets.graph.rows import (
+    MODE,
+    MODE_BY_DIMENSION,
+    MODE_BY_ENTRANT,
+    AssetRow,
+    Blocking,
+)
 from tournament_assets.graph.run_options import RunOptions, asks_again
 from tournament_assets.graph.table import ASSETS, JOBS, rows_of
 from tournament_assets.project.config_files import load_config
@@ -253,3 +259,11 @@ def test_a_run_tells_every_asset_the_options_that_its_function_has() -> None:
         "judging_estimate",
         "judge_requests",
     }
+
+
+def test_a_check_that_a_plan_decides_can_block(plan: TournamentPlan) -> None:
+    def checks(plan: TournamentPlan) -> dict[str, str]:
+        return {"slow": "Ends.", plan.tournament_id: Blocking("Stops what comes next.")}
+
+    row = AssetRow(win_rates, stage="ratings", job="judging", checks=checks)
+    assert row.blocking_checks(plan) == {plan.tournament_id}

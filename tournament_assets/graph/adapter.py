@@ -6,6 +6,7 @@ contents, a rerun that changes nothing leaves everything downstream fresh.
 
 import inspect
 from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import MISSING, dataclass, fields
 from datetime import UTC, datetime
 from functools import cache, partial
@@ -246,7 +247,7 @@ def _build_asset(step: _Step, rows: Mapping[str, AssetRow]) -> dg.AssetsDefiniti
         tags = {MADE_WITH_TAG: made_with(plan, row, options)}
         result = step.make(context, values, assets)
         if _BACKFILL_TAG in context.run.tags:
-            _refuse_in_backfill(context, row, result.checks)
+            _refuse_in_backfill(context, blocking, result.checks)
         return _result(row, result, tags=tags, recipe=recipe)
 
     types: dict[str, Any] = {"context": dg.AssetExecutionContext}
@@ -254,6 +255,7 @@ def _build_asset(step: _Step, rows: Mapping[str, AssetRow]) -> dg.AssetsDefiniti
         kind = row.input_types.get(name)
         types[name] = kind if isinstance(kind, type) else inspect.Parameter.empty
     step.declare(compute, types, result=_RESULTS[row.stored_as])
+    blocking = row.blocking_checks(plan)
     manager, needs_gpu = _IO_MANAGERS[row.stored_as], row.needs_gpu(plan)
     definition: dg.AssetsDefinition = dg.asset(
         key=key,
@@ -289,24 +291,26 @@ def _build_asset(step: _Step, rows: Mapping[str, AssetRow]) -> dg.AssetsDefiniti
         io_manager_key=manager and f"{step.prefix}{manager}",
         dagster_type=_STORED_TYPES.get(row.stored_as),
         check_specs=[
-            dg.AssetCheckSpec(check, asset=key, description=description, blocking=is_blocking)
-            for named, is_blocking in ((row.checks_of(plan), False), (row.blocking_checks, True))
-            for check, description in named.items()
+            dg.AssetCheckSpec(
+                name, asset=key, description=str(description), blocking=name in blocking
+            )
+            for name, description in row.checks_of(plan).items()
         ],
     )(compute)
     return definition
 
 
 def _refuse_in_backfill(
-    context: dg.AssetExecutionContext, row: AssetRow, checks: Iterable[Check]
+    context: dg.AssetExecutionContext, blocking: AbstractSet[str], checks: Iterable[Check]
 ) -> None:
     """Fail in a backfill if a blocking check failed.
 
     A backfill continues with whatever was materialised, in a separate run, and ignores the checks:
     there a blocking check stops only steps of the same run.
     """
-    blocking = [check for check in checks if check.name in row.blocking_checks]
-    refused = [check for check in blocking if check.is_error and not check.passed]
+    refused = [
+        check for check in checks if check.name in blocking and check.is_error and not check.passed
+    ]
     for check in refused:
         context.log_event(check_evaluation(context.asset_key, check))
     if refused:

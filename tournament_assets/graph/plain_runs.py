@@ -298,10 +298,11 @@ class _Engine:
             for each, value in stored.metadata.items()
         }
         self.done.checks[place] = tuple(stored.checks)
+        blocking = row.blocking_checks(self._plan)
         stops = [
             f"{each.name}: {each.description}"
             for each in stored.checks
-            if each.name in row.blocking_checks and each.is_error and not each.passed
+            if each.name in blocking and each.is_error and not each.passed
         ]
         if stops:
             raise WorkError("; ".join(stops))

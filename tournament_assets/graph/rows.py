@@ -113,6 +113,14 @@ ThisMode = Annotated[Mode, "mode"]
 ThisDimension = Annotated[str, "dimension"]
 StartedAt = Annotated[datetime, "started_at"]
 """When the run began."""
+
+
+class Blocking(str):
+    """The description of a check that stops what comes next if it fails as an error."""
+
+    __slots__ = ()
+
+
 _SURROUNDINGS: Mapping[object, str] = {
     TournamentPlan: "plan",
     TournamentConfig: "config",
@@ -145,8 +153,7 @@ class AssetRow:
         over: The axis of which it loads every partition that there is, although it has it too.
         after: Assets that it depends on without loading them.
         settings: What of a plan decides what it holds, besides its inputs; its code version.
-        checks: Descriptions of the checks it reports, by name.
-        blocking_checks: Descriptions of those that stop what comes next if they fail as errors.
+        checks: Descriptions of the checks it reports, by name; `Blocking` for those that block.
         stored_as: A Parquet table; a stream, which is a table that travels as its file and is never
             read as a whole: it holds a row or more per pair of entrants and prompt, or whole pages;
             npz arrays; a run's directory; or a file that people edit.
@@ -175,7 +182,6 @@ class AssetRow:
     checks: Mapping[str, str] | Callable[[TournamentPlan], Mapping[str, str]] = field(
         default_factory=dict
     )
-    blocking_checks: Mapping[str, str] = field(default_factory=dict)
     stored_as: Literal["table", "stream", "arrays", "folder", "file"] = "table"
     kinds: AbstractSet[str] | Callable[[TournamentPlan], AbstractSet[str]] = frozenset({"parquet"})
     needs_gpu: Callable[[TournamentPlan], bool] = lambda _: False
@@ -274,8 +280,13 @@ class AssetRow:
         return self.kinds(plan) if callable(self.kinds) else self.kinds
 
     def checks_of(self, plan: TournamentPlan) -> Mapping[str, str]:
-        """Return the descriptions of the checks that do not block."""
+        """Return the descriptions of its checks, by name."""
         return self.checks(plan) if callable(self.checks) else self.checks
+
+    def blocking_checks(self, plan: TournamentPlan) -> AbstractSet[str]:
+        """Return the names of its checks that block."""
+        checks = self.checks_of(plan)
+        return {name for name, description in checks.items() if isinstance(description, Blocking)}
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,6 +35,7 @@ from tournament_assets.graph.rows import (
     MODE_BY_DIMENSION,
     MODE_BY_ENTRANT,
     AssetRow,
+    Blocking,
     JobRow,
 )
 from tournament_assets.project.plan import TournamentPlan
@@ -165,9 +166,7 @@ _CORE = (
         checks={
             "caching_pays": "The judge's prompt cache saves more than it costs.",
             "judge_does_not_play": "No judge is also an entrant, by what the config shows.",
-        },
-        blocking_checks={
-            "within_budget": "What is still to be asked costs no more than may be spent."
+            "within_budget": Blocking("What is still to be asked costs no more than may be spent."),
         },
     ),
     AssetRow(
@@ -211,12 +210,10 @@ _CORE = (
             "unjudged_rate": "Few pairs lack two readable replies.",
             "inconsistency_rate": "Few pairs change their winner when the responses swap places.",
             "same_text_rate": "At least half of the pairs have two different responses.",
-        },
-        blocking_checks={
-            "accounting": (
+            "accounting": Blocking(
                 "Every planned presentation has a verdict or a reason why there is none, and "
                 "none is still pending."
-            )
+            ),
         },
     ),
     _rating(
