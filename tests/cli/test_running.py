@@ -16,6 +16,7 @@ from click.testing import CliRunner, Result
 from tests.loopback.faults.servers import FaultyServer
 from tests.projects import FinishedPilot, SmallProject, make_project
 from tournament_assets.cli import main, rare_collections
+from tournament_assets.project.plan import load_plan
 from tournament_assets.serving.ui_server import browsing_command
 
 
@@ -62,7 +63,7 @@ def test_a_pilot_prints_its_leaderboard_and_where_the_report_is(project: SmallPr
         assert words in output
     report = next(line for line in output.splitlines() if line.startswith("Report: "))
     assert Path(report.removeprefix("Report: ")).is_file()
-    assert browsing_command(project.config_path) in output
+    assert browsing_command(load_plan(project.config_path, {})) in output
 
 
 def test_what_is_loaded_is_said_before_it_is(project: SmallProject) -> None:

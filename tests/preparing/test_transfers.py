@@ -21,7 +21,6 @@ from tests.projects import (
     write_json_lines,
 )
 from tests.storage.test_judgment_files import RECORD
-from tournament_assets.definitions import build_plan
 from tournament_assets.foundation.errors import InputError
 from tournament_assets.judging.requests.pairs import PairToJudge
 from tournament_assets.ledger import Ledger
@@ -31,8 +30,7 @@ from tournament_assets.preparing.existing_work import (
     load_bank_and_selection,
 )
 from tournament_assets.preparing.transfers import import_files, import_judgments
-from tournament_assets.project.config_files import load_config
-from tournament_assets.project.plan import TournamentPlan
+from tournament_assets.project.plan import TournamentPlan, load_plan
 from tournament_assets.storage.judgment_files import write_judgments
 from tournament_assets.tournament.entrants import AnthropicApiEntrant
 
@@ -70,7 +68,7 @@ def test_thousands_of_rows_are_imported_in_a_few_transactions(
 
 
 def plan_of(project: SmallProject) -> TournamentPlan:
-    return build_plan(load_config(project.config_path), {})
+    return load_plan(project.config_path, {})
 
 
 def cached_row(pair: PairToJudge, *, swap: bool = False, **changes: Any) -> dict[str, Any]:

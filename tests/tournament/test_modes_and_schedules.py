@@ -7,11 +7,11 @@ import pytest
 import yaml
 
 from tests.projects import SmallProject, make_project
-from tournament_assets.definitions import build_plan, load_project
+from tournament_assets.definitions import load_project
 from tournament_assets.foundation.errors import InputError
 from tournament_assets.preparing.preflight import refuse_bad_input
 from tournament_assets.project.config_files import load_config
-from tournament_assets.project.plan import TournamentPlan, select_prompts
+from tournament_assets.project.plan import TournamentPlan, load_plan, select_prompts
 from tournament_assets.tournament.config import TournamentConfig
 from tournament_assets.tournament.prompts import Prompt, share_of_each
 
@@ -30,7 +30,7 @@ def project(tmp_path: Path) -> SmallProject:
 
 def with_modes(project: SmallProject, **modes: Any) -> TournamentPlan:
     project.merge_config(modes=modes)
-    return build_plan(load_config(project.config_path), {})
+    return load_plan(project.config_path, {})
 
 
 def problems_of(project: SmallProject, **changed: Any) -> list[str]:
@@ -146,7 +146,7 @@ def test_only_a_pilot_may_be_paid_for_without_a_budget(
 ) -> None:
     project.seat({"service": "anthropic", "model": "claude-opus-5-5"})
     project.merge_config(modes={"nightly": {"share": 0.1}}, judging={"budget": {"usd": None}})
-    plan = build_plan(load_config(project.config_path), {"ANTHROPIC_API_KEY": "sk-x"})
+    plan = load_plan(project.config_path, {"ANTHROPIC_API_KEY": "sk-x"})
     if not needs_budget:
         refuse_bad_input(plan, mode)
         return
@@ -158,7 +158,7 @@ def test_a_mode_is_judged_by_those_alone_that_it_names(project: SmallProject) ->
     (free, _) = yaml.safe_load(project.config_path.read_text())["judges"]
     claude = {"service": "anthropic", "model": "claude-opus-5-5", "name": "headline"}
     project.merge_config(judges=[free, claude], modes={"nightly": NIGHTLY})
-    plan = build_plan(load_config(project.config_path), {})
+    plan = load_plan(project.config_path, {})
     (alone,) = plan.config.judges_of("nightly")
     assert (alone.service, alone.model) == ("loopback", "loopback-pilot")
     refuse_bad_input(plan, "nightly")

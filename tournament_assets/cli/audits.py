@@ -1,7 +1,6 @@
 """`tournament audit`, `fair-comparison`: what the stored tables of a mode say."""
 
-import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import click
@@ -21,7 +20,7 @@ from tournament_assets.graph.assets.prompts import selected_prompts
 from tournament_assets.graph.assets.ratings import ratings
 from tournament_assets.graph.assets.responses import entrant_responses
 from tournament_assets.graph.assets.verdicts import judge_verdicts
-from tournament_assets.project.config_files import load_config
+from tournament_assets.project.plan import TournamentPlan
 from tournament_assets.project.playing_judges import playing_judges
 from tournament_assets.reports.audit_tables import AuditReport
 from tournament_assets.reports.fair_tables import FairReport, families_of
@@ -51,7 +50,7 @@ from tournament_assets.trust.measures import LIGHT_TABLES, lights_of
     help="Show at most N rows of each table about prompts.",
 )
 def audit_command(
-    config_path: Path, mode: str, as_json: bool, markdown_path: Path | None, limit: int
+    plan: TournamentPlan, mode: str, as_json: bool, markdown_path: Path | None, limit: int
 ) -> None:
     """Show whether a mode's results can be trusted, from the tables of its last run.
 
@@ -70,7 +69,7 @@ def audit_command(
 
     Findings about prompts never change the exit code: they are for a person to look at.
     """  # noqa: D301 (\b tells click to keep the lines that follow)
-    report = _read_audit(config_path, mode)
+    report = _read_audit(plan, mode)
     show_report(
         report.document(limit),
         lambda: report.values,
@@ -81,12 +80,11 @@ def audit_command(
         click.get_current_context().exit(1)
 
 
-def _read_audit(config_path: Path, mode: Mode) -> AuditReport:
+def _read_audit(plan: TournamentPlan, mode: Mode) -> AuditReport:
     """Read both stored audits, without computing anything again."""
-    from tournament_assets import definitions, launching
+    from tournament_assets import launching
 
-    plan = definitions.build_plan(load_config(config_path), os.environ)
-    stored = launching.StoredTables(plan, mode, environment=os.environ)
+    stored = launching.StoredTables(plan, mode)
     coverage = stored.of_mode(reports.audit.__name__)
     findings = stored.of_mode(reports.prompt_audit.__name__)
     panels = [stored.by_name(each) for each in LIGHT_TABLES]
@@ -114,7 +112,7 @@ def _read_audit(config_path: Path, mode: Mode) -> AuditReport:
 @markdown_option
 @json_option
 def fair_comparison_command(
-    config_path: Path,
+    plan: TournamentPlan,
     mode: str,
     excluded: tuple[str, ...],
     markdown_path: Path | None,
@@ -134,7 +132,7 @@ def fair_comparison_command(
     If an entrant lacks responses or judgments, few prompts are common; leave it out to see the
     others on all prompts that they share.
     """  # noqa: D301 (\b tells click to keep the lines that follow)
-    report = load_fair_report(config_path, mode, excluded=excluded, environment=os.environ)
+    report = load_fair_report(plan, mode, excluded=excluded)
     show_report(
         report.document,
         lambda: report.values,
@@ -144,18 +142,15 @@ def fair_comparison_command(
     )
 
 
-def load_fair_report(
-    config_path: Path, mode: Mode, *, excluded: Sequence[str], environment: Mapping[str, str]
-) -> FairReport:
+def load_fair_report(plan: TournamentPlan, mode: Mode, *, excluded: Sequence[str]) -> FairReport:
     """Return a mode's fair comparison: the stored one, or a new one if entrants are left out.
 
     Args:
         excluded: Entrants to leave out.
     """
-    from tournament_assets import definitions, launching
+    from tournament_assets import launching
 
-    plan = definitions.build_plan(load_config(config_path), environment)
-    stored = launching.StoredTables(plan, mode, environment=environment)
+    stored = launching.StoredTables(plan, mode)
     left_out = tuple(dict.fromkeys(excluded))
     verdicts = stored.by_name(judge_verdicts.__name__)
     if left_out:

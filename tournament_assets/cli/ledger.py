@@ -1,6 +1,5 @@
 """`tournament ledger export | import | recover`."""
 
-import os
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -14,7 +13,9 @@ from tournament_assets.preparing.transfers import (
     missing_responses,
     recover_replies,
 )
+from tournament_assets.project.plan import TournamentPlan
 from tournament_assets.providers.openers import JudgeConnection
+from tournament_assets.verdicts.judge_requests import open_ledger
 
 
 @click.group("ledger")
@@ -31,11 +32,9 @@ def ledger_group() -> None:
     required=True,
     help="The folder for judgments_<dimension>.jsonl.",
 )
-def ledger_export_command(config_path: Path, mode: str, out: Path) -> None:
+def ledger_export_command(plan: TournamentPlan, mode: str, out: Path) -> None:
     """Write all replies that the ledger holds to a mode's requests, one file per dimension."""
-    from tournament_assets import launching
-
-    with launching.opened_ledger(config_path, os.environ) as (plan, ledger):
+    with open_ledger(plan.project.ledger_url) as ledger:
         written = export_judgments(plan, mode, out, ledger=ledger)
     for path, count in written.items():
         click.echo(f"{path}: {count} replies")
@@ -44,7 +43,7 @@ def ledger_export_command(config_path: Path, mode: str, out: Path) -> None:
 @ledger_group.command("import", short_help="Import the replies in such files.")
 @config_option
 @click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path))
-def ledger_import_command(config_path: Path, files: tuple[Path, ...]) -> None:
+def ledger_import_command(plan: TournamentPlan, files: tuple[Path, ...]) -> None:
     """Put the replies of judgments_*.jsonl files into the ledger, so that you do not pay again.
 
     A reply counts only for the very same request. Files of an earlier cache, whose rows are named
@@ -52,9 +51,7 @@ def ledger_import_command(config_path: Path, files: tuple[Path, ...]) -> None:
     and texts; what does not match is counted. A gateway's message in place of the judge's reply is
     kept as a failure: see `tournament rejudge`.
     """
-    from tournament_assets import launching
-
-    with launching.opened_ledger(config_path, os.environ) as (plan, ledger):
+    with open_ledger(plan.project.ledger_url) as ledger:
         reports = import_files(files, plan, ledger=ledger)
     for report in reports:
         lost = f", {report.unmatched} that match nothing asked today" if report.unmatched else ""
@@ -68,20 +65,18 @@ def ledger_import_command(config_path: Path, files: tuple[Path, ...]) -> None:
 @ledger_group.command("recover", short_help="Take lost replies back from the service.")
 @config_option
 @click.option("--judge-model", metavar="ID", help="The judge that was asked, if not the config's.")
-def ledger_recover_command(config_path: Path, judge_model: str | None) -> None:
+def ledger_recover_command(plan: TournamentPlan, judge_model: str | None) -> None:
     """Take back replies that were paid for and that the ledger has lost. It sends no request.
 
     It reads the batches of the last 29 days that the ledger does not know, at every service that
     the config names. A batch that answers a request of this tournament is taken back with all its
     replies.
     """
-    from tournament_assets import launching
-
-    with launching.opened_ledger(config_path, os.environ) as (plan, ledger):
+    with open_ledger(plan.project.ledger_url) as ledger:
         report = recover_replies(
             plan,
             ledger=ledger,
-            judge=JudgeConnection.from_environment(os.environ, plan.project.folder),
+            judge=JudgeConnection.from_environment(plan.project.environment, plan.project.folder),
             log=lambda message: click.echo(message, err=True),
             judge_model=judge_model,
         )

@@ -9,7 +9,7 @@ from urllib.parse import urlencode
 
 import click
 
-from tournament_assets.cli.options import config_option, find_config
+from tournament_assets.cli.options import config_option, find_config, plan_of_mode
 from tournament_assets.extras.people.assets import label_worths
 from tournament_assets.extras.people.label_records import LabelRecords, LabelSample, clean_rater
 from tournament_assets.extras.people.labelling.page import LabelDesk, write_label_page
@@ -36,6 +36,7 @@ from tournament_assets.project.plan import TournamentPlan
 from tournament_assets.serving.web_access import require_access
 from tournament_assets.storage.tables import AnyTable, PairKey, pair_key, rows_of
 from tournament_assets.tournament.asset_rows import VerdictRow
+from tournament_assets.verdicts.judge_requests import open_ledger
 
 _PORT = 8791
 _SAMPLE = 120
@@ -116,8 +117,6 @@ def label_group(
     given: close the page or kill the server at any time, and begin again where you stopped.
     Several raters can work at once, each under a name of their own.
     """
-    from tournament_assets import launching
-
     context = click.get_current_context()
     if context.invoked_subcommand is not None:
         return
@@ -131,7 +130,8 @@ def label_group(
     names = [clean_rater(name) for name in raters]
     if out is not None and len(names) != 1:
         raise click.UsageError("--out writes the page of one rater: give one --rater.")
-    with launching.opened_ledger(config_path, os.environ) as (plan, ledger):
+    plan = plan_of_mode(config_path, mode)
+    with open_ledger(plan.project.ledger_url) as ledger:
         pairs = pairs_to_label(plan, mode, dimension, ledger=ledger)
         records = LabelRecords.of(ledger)
         sample = _Scope(plan, mode, dimension, pairs, records).draw(_DrawOptions(**drawing))
@@ -140,7 +140,7 @@ def label_group(
         if out is not None:
             count = write_label_page(out, desk, names[0], ledger=records, raters=names)
             click.echo(f"{out}: {count} pairs for {names[0]}; send it, and take the votes back by")
-            click.echo(f"  tournament label import --config {config_path} votes.json")
+            click.echo(f"  tournament label import --config {plan.shown_path} votes.json")
             return
         app = create_label_app(desk, ledger=records, raters=names, token=token)
 
@@ -248,7 +248,7 @@ class _Scope:
 
         if self.dimension is None:
             raise click.UsageError(problem)
-        stored = launching.StoredTables(self.plan, self.mode, environment=os.environ)
+        stored = launching.StoredTables(self.plan, self.mode)
         tables = stored.by_name(judge_verdicts.__name__, [self.dimension])
         stored.raise_if_missing()
         return tables[self.dimension]
@@ -292,7 +292,7 @@ def _print_sample(sample: LabelSample) -> None:
 )
 @click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path))
 def label_import_command(
-    config_path: Path,
+    plan: TournamentPlan,
     files: tuple[Path, ...],
     format_name: str,
     mode: str | None,
@@ -305,10 +305,8 @@ def label_import_command(
     Other tools' labels count for pairs of the sample that was drawn here. If none was drawn,
     --random says that the labelled pairs are a random draw, and they become the sample.
     """
-    from tournament_assets import launching
-
     problems = Problems()
-    with launching.opened_ledger(config_path, os.environ) as (plan, ledger):
+    with open_ledger(plan.project.ledger_url) as ledger:
         records = LabelRecords.of(ledger)
         if format_name == "votes":
             for path in files:
