@@ -18,7 +18,7 @@ from tournament_assets.foundation.errors import InputError, Problems, Tournament
 from tournament_assets.foundation.extensions import added_rows
 from tournament_assets.generation.devices import DEVICES, device_problem
 from tournament_assets.judging.costs.prices import load_newest_prices
-from tournament_assets.preparing.existing_work import known_responses, load_bank_and_selection
+from tournament_assets.preparing.existing_work import known_responses
 from tournament_assets.project.config_files import with_lines
 from tournament_assets.project.plan import TournamentPlan, select_prompts
 from tournament_assets.project.playing_judges import ADVICE, WHY, playing_judges
@@ -83,16 +83,17 @@ def refuse_bad_input(
     """
     problems, placed = Problems(), partial(with_lines, plan.shown_path)
     bank: list[Prompt] = []
+    prompts: list[Prompt] = []
     with problems.collected():
         bank = load_bank(plan.config, plan.project)
-        select_prompts(plan.config, mode, bank)
+        prompts = select_prompts(plan.config, mode, bank)
     with problems.collected():
         load_rubrics(plan.config, plan.project)
     for refuse in added_rows("preflight"):
         with problems.collected():
             refuse(plan)
     problems.extend(_entrant_problems(plan, bank))
-    problems.extend(_service_problems(plan, mode))
+    problems.extend(_service_problems(plan, prompts))
     judges: tuple[Judge, ...] = ()
     with problems.collected():
         judges = plan.config.judges_of(mode, model=judge_model)
@@ -107,7 +108,7 @@ def refuse_bad_input(
         if budget_problem is not None:
             problems.add(budget_problem)
     problems.raise_if_any(placed)
-    if _will_generate(plan, mode):
+    if _will_generate(plan, bank, prompts):
         asked = {
             f"entrant {each.entrant_id!r}": asked_as_a_judge(each, judges).asking(each.model)
             for each in plan.config.entrants
@@ -121,12 +122,11 @@ def refuse_bad_input(
     problems.raise_if_any(placed)
 
 
-def _will_generate(plan: TournamentPlan, mode: Mode) -> bool:
+def _will_generate(plan: TournamentPlan, bank: list[Prompt], prompts: list[Prompt]) -> bool:
     """Return whether a response has to be made, so that a judge's problem would show late."""
     made = [each for each in plan.config.entrants if not isinstance(each, RecordedEntrant)]
     if not made:
         return False
-    bank, prompts = load_bank_and_selection(plan, mode)
     with open_ledger(plan.project.ledger_url) as ledger:
         return any(
             len(known_responses(plan, each, bank, prompts, ledger=ledger)) < len(prompts)
@@ -176,7 +176,7 @@ def _file_problems(plan: TournamentPlan, entrant: AnyEntrant, bank: list[Prompt]
     return ()
 
 
-def _service_problems(plan: TournamentPlan, mode: Mode) -> list[str]:
+def _service_problems(plan: TournamentPlan, prompts: list[Prompt]) -> list[str]:
     environment = plan.project.environment
     asked = [
         each
@@ -185,11 +185,8 @@ def _service_problems(plan: TournamentPlan, mode: Mode) -> list[str]:
         if isinstance(each, OpenAiApiEntrant)
         or (isinstance(each, AnthropicApiEntrant) and missing_key(each, environment))
     ]
-    if not asked:
-        return []
-    try:
-        _, prompts = load_bank_and_selection(plan, mode)
-    except InputError:  # it is among the problems already
+    # Without prompts, the problem of the bank is among the problems already.
+    if not asked or not prompts:
         return []
     terms = response_terms(plan, since=datetime.now(UTC))
     with open_ledger(plan.project.ledger_url) as ledger:
