@@ -274,7 +274,7 @@ def load_project(
         try:
             plan = load_plan(path, environment)
             refuse_bad_schedules(plan)
-            _check_id_is_free(plan, path, plans)
+            _check_id_is_free(plan, plans)
         except InputError as error:
             name = name_broken_config(path, [each.name for each in broken])
             broken.append(BrokenConfig(path, name, error.problems))
@@ -290,16 +290,14 @@ def load_project(
     return build_definitions(list(plans.values()), project, environment, broken=broken)
 
 
-def _check_id_is_free(
-    plan: TournamentPlan, path: Path, earlier: Mapping[str, TournamentPlan]
-) -> None:
+def _check_id_is_free(plan: TournamentPlan, earlier: Mapping[str, TournamentPlan]) -> None:
     other = earlier.get(plan.tournament_id)
     if other is not None:
         problem = (
             f"tournament_id {plan.tournament_id!r} is already used by "
             f"{other.project.folder / other.config_path}; expected one config each; rename one"
         )
-        raise InputError(with_lines(path, [problem]))
+        raise InputError(with_lines(plan.shown_path, [problem]))
 
 
 @dg.definitions

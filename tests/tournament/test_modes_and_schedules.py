@@ -214,6 +214,14 @@ def test_a_cron_that_dagster_cannot_fire_is_refused(project: SmallProject, cron:
     assert re.search(rf"modes\.headline\.schedule\.cron.*{re.escape(repr(cron))}", problem)
 
 
+def test_a_run_refuses_a_schedule_that_cannot_fire_with_its_line(project: SmallProject) -> None:
+    project.merge_config(modes={"headline": {"schedule": {"cron": "61 6 * * 1"}}})
+    with pytest.raises(InputError, match=r"modes\.headline\.schedule\.cron is '61") as caught:
+        project.run_recorded("pilot")
+    line, _, _ = str(caught.value).removeprefix(f"{project.config_path}:").partition(":")
+    assert "cron: 61 6" in project.config_path.read_text().splitlines()[int(line) - 1]
+
+
 @pytest.mark.parametrize("name", ["Europe/Berlim", "Europe", "", "../../etc/passwd", "CET+9"])
 def test_a_time_zone_that_nobody_knows_is_refused(project: SmallProject, name: str) -> None:
     problem = problem_of(project, cron="0 6 * * 1", time_zone=name)

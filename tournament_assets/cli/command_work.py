@@ -1,4 +1,4 @@
-"""What `run`, `rejudge`, `estimate` and `doctor` do, loaded once their options are understood."""
+"""What `run`, `rejudge` and `doctor` do, loaded once their options are understood."""
 
 import os
 import time
@@ -16,15 +16,10 @@ from tournament_assets.cli.options import open_console, show_report
 from tournament_assets.graph.run_options import RunOptions
 from tournament_assets.judging.requests.verdict_parsing import FailureClass
 from tournament_assets.launching import diagnose_project, run_tournament
-from tournament_assets.preparing.estimates import estimate_tournament
 from tournament_assets.preparing.existing_work import find_failed_presentations
 from tournament_assets.preparing.preflight import Health
 from tournament_assets.project.plan import TournamentPlan
 from tournament_assets.project.playing_judges import playing_judges
-from tournament_assets.reports.cost_estimate import (
-    estimate_document,
-    estimate_json,
-)
 from tournament_assets.reports.leaderboard import leaderboard_sections
 from tournament_assets.reports.report_tables import (
     Document,
@@ -159,19 +154,6 @@ def rejudge(plan: TournamentPlan, mode: str, judge_model: str | None, *, dry_run
     )
     if failures and not dry_run:
         run(plan, mode, judge_model=judge_model, rejudge=True)
-
-
-def estimate(
-    plan: TournamentPlan, mode: str, judge_model: str | None, *, count_tokens: bool, as_json: bool
-) -> None:
-    """Print what judging would cost."""
-    estimated = estimate_tournament(plan, mode, judge_model=judge_model, counts_tokens=count_tokens)
-    show_report(
-        estimate_document(estimated),
-        lambda: estimate_json(estimated),
-        as_json=as_json,
-        width=100,
-    )
 
 
 def diagnose(config_paths: Sequence[Path], *, as_json: bool) -> None:

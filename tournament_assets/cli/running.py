@@ -14,6 +14,7 @@ from tournament_assets.cli.options import (
     mode_option,
     named_mode_option,
     say_loading,
+    show_report,
 )
 
 if TYPE_CHECKING:
@@ -118,9 +119,11 @@ def estimate_command(
     ledger answers are left out. The command needs no weights, GPU or key and sends nothing, unless
     --count-tokens lets the service count a sample: that needs the key and costs nothing.
     """
-    from tournament_assets.cli import command_work
+    from tournament_assets.preparing.estimates import estimate_tournament
+    from tournament_assets.reports.cost_estimate import estimate_document, estimate_json
 
-    command_work.estimate(plan, mode, judge_model, count_tokens=count_tokens, as_json=as_json)
+    price = estimate_tournament(plan, mode, judge_model=judge_model, counts_tokens=count_tokens)
+    show_report(estimate_document(price), lambda: estimate_json(price), as_json=as_json, width=100)
 
 
 @click.command("doctor")
