@@ -120,7 +120,7 @@ coverage: $(VENV)/.dev  ## simulate how often each interval holds what it should
 	@OPENBLAS_NUM_THREADS=1 $(BIN)/python -m benchmarks.coverage
 
 fuzz: $(VENV)/.dev  ## prove what is said of 100,000 drawn tournaments and 200 adaptive runs, and the tables of 300 drawn runs; two hours
-	@FUZZ=every $(BIN)/python -m pytest -m e2e tests/ratings/test_standings.py tests/reports/test_claims_fuzz.py tests/graph/test_drawn_adaptive_runs.py tests/oracle
+	@FUZZ=every $(BIN)/python -m pytest -m e2e tests/ratings/test_standings.py tests/reports/test_claims_fuzz.py tests/extras/stopping/test_drawn_adaptive_runs.py tests/oracle
 
 torture: $(VENV)/.dev  ## kill what judges wherever it can be killed, and fuzz what reads replies; an hour
 	@TORTURE=every $(BIN)/python -m pytest -m e2e tests/torture

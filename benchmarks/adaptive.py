@@ -25,6 +25,7 @@ from benchmarks.simulated_tournaments import Design, draw_tournament
 from tournament_assets.judging.requests.pairs import PairToJudge
 from tournament_assets.ratings.bradley_terry import ELO_PER_NAT, log_strengths
 from tournament_assets.ratings.sequential import (
+    TAIL,
     Goal,
     StoppingRule,
     aimed_capital,
@@ -34,9 +35,7 @@ from tournament_assets.ratings.sequential import (
 )
 from tournament_assets.storage.tables import pair_key
 from tournament_assets.tournament.asset_rows import VerdictRow
-from tournament_assets.tournament.judges import AdaptiveConfig
 from tournament_assets.tournament.verdicts import Outcome, Verdict
-from tournament_assets.verdicts.adaptive_judging import decide
 
 FIELDS = {
     "separated": (0.0, 0.5, 1.0, 2.0),
@@ -259,7 +258,7 @@ def apply_rule(name: str, shares: NDArray[np.float64]) -> Stops:
 def measure(name: str, field: str, shares: NDArray[np.float64]) -> Measured:
     """Apply a rule to tournaments of a field."""
     stops, n = apply_rule(name, shares), shares.shape[-1]
-    weights = tail_weights(stops.judged, n_prompts=n, share=AdaptiveConfig().tail)
+    weights = tail_weights(stops.judged, n_prompts=n, share=TAIL)
     return Measured(
         judged=float(stops.judged.mean()) / n,
         billed=float((weights > 0).mean()),
@@ -314,6 +313,10 @@ def deciding_seconds(n_entrants: int, n_prompts: int, *, seed: int) -> tuple[flo
     Returns:
         Seconds of processor time, and the share of the pairs that is judged, the tail included.
     """
+    # The rules above are mathematics; the extra that judges by one may have been deleted.
+    from tournament_assets.extras.stopping.adaptive_judging import decide
+    from tournament_assets.extras.stopping.mode_keys import AdaptiveConfig
+
     generator = np.random.default_rng(seed)
     strength = generator.normal(size=n_entrants) + generator.normal(size=(n_prompts, n_entrants))
     names = [f"entrant_{index:03}" for index in range(n_entrants)]

@@ -13,11 +13,15 @@ from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
 
+from tournament_assets.extras.transfers.judgment_files import (
+    JudgmentRecord,
+    read_judgments,
+    write_judgments,
+)
+from tournament_assets.extras.transfers.transfers import import_judgments, stored_reply
 from tournament_assets.judging.batch_service import TokenUsage
 from tournament_assets.judging.requests.pairs import Presentation
 from tournament_assets.ledger import Ledger
-from tournament_assets.preparing.transfers import import_judgments, stored_reply
-from tournament_assets.storage.judgment_files import JudgmentRecord, read_judgments, write_judgments
 
 _ROWS = 20_000
 _ROWS_A_SECOND = 5_000

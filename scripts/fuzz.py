@@ -1,8 +1,8 @@
-"""Fuzz what reads replies and judgment files: `python -m scripts.fuzz [--inputs N] [--seed S]`.
+"""Fuzz what reads replies: `python -m scripts.fuzz [--inputs N] [--seed S]`.
 
-Every input goes to one of four readers: verdict lines, JSON verdicts, result rows, lines of
-judgment files. What they say must be what a second, different reader says (`tests/fuzz/oracle.py`),
-and nothing may be raised but what they promise. Exits with 1 if anything was found.
+Every input goes to one of three readers: verdict lines, JSON verdicts, result rows. What they say
+must be what a second, different reader says (`tests/fuzz/oracle.py`), and nothing may be raised but
+what they promise. Exits with 1 if anything was found.
 """
 
 import argparse

@@ -38,7 +38,7 @@ LONGEST = (
     "test_demo_edits.py",
     "test_real_model.py",
     "torture/test_real_runs.py",
-    "browser/test_dagster_ui_button.py",
+    "extras/stopping/test_dagster_ui_button.py",
     "browser/test_dagster_ui.py",
     "browser/test_dagster_ui_automation.py",
     "daemon/test_schedule.py",

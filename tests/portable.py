@@ -24,6 +24,7 @@ NUMERIC = (
     "extras/archives/test_models.py",
     "extras/people",
     "extras/planning",
+    "extras/stopping",
     "golden",
     "graph/test_ratings.py",
     "graph/test_samples.py",
@@ -31,7 +32,6 @@ NUMERIC = (
     "ratings",
     "run_comparison",
     "trust",
-    "verdicts/test_adaptive_judging.py",
 )
 """Folders and files whose tests are marked `numeric`: fits, and what rests on `exp` and `pow`."""
 KERNELS = ("SkylakeX", "Haswell", "Zen", "Prescott")

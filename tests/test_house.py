@@ -82,6 +82,24 @@ def test_the_steps_of_a_pair_are_short_functions_that_stand_where_the_links_lead
         assert 1 < lines - len(said.splitlines()) <= 25, name
 
 
+def imports_inside_functions(source: str) -> set[int]:
+    return {
+        node.lineno
+        for function in ast.walk(ast.parse(source))
+        if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef)
+        for node in ast.walk(function)
+        if isinstance(node, ast.Import | ast.ImportFrom)
+    }
+
+
+def test_few_imports_stand_inside_functions() -> None:
+    sources = {path: path.read_text("utf-8") for path in PACKAGE.rglob("*.py")}
+    counts = {path: len(imports_inside_functions(text)) for path, text in sources.items()}
+    assert sum(counts.values()) <= 60, {path: n for path, n in counts.items() if n}
+    nested = "import a\ndef f():\n    import b\n    async def g():\n        from c import d\n"
+    assert imports_inside_functions(nested) == {3, 5}
+
+
 def test_a_tolerance_below_a_billionth_has_its_reason_beside_it() -> None:
     places = []
     for folder in ("tournament_assets", "tests", "benchmarks", "scripts"):

@@ -30,12 +30,8 @@ from tournament_assets.ratings.rating_tables import rows_of_ratings
 from tournament_assets.reports.cost_estimate import estimate_document, estimate_rows
 from tournament_assets.reports.rating_method_tables import ONE_METHOD
 from tournament_assets.reports.rendering import render_template
-from tournament_assets.reports.report_tables import (
-    Document,
-    ReportSection,
-    ReportTable,
-    print_document,
-)
+from tournament_assets.reports.report_tables import Document, ReportSection, ReportTable
+from tournament_assets.reports.terminal import print_document
 from tournament_assets.run_comparison.comparison import (
     RunComparison,
     comparison_document,

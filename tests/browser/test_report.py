@@ -16,10 +16,7 @@ from tests.browser.pages import (
     open_page,
 )
 from tests.reports.builders import audit_row, battle_tables, page_of, render_pages, section_row
-from tournament_assets.ratings.decisions import DecisionRow
 from tournament_assets.reports.report_tables import ReportSection, ReportTable
-from tournament_assets.reports.stopping_tables import stopping_section
-from tournament_assets.tournament.judges import AdaptiveConfig
 
 EVIL = '</script><script>window.hacked = 1</script><img src=x onerror="window.hacked = 1"><!--'
 DIMENSIONS = {
@@ -58,39 +55,6 @@ TRUST = ReportSection(
     ),
 )
 
-LONG_NAMES = ("a_head_on_top_of_it_plus_robustness", "a_head_on_top_of_it_only_and_no_more")
-STOPS = [
-    DecisionRow(
-        dimension=dimension,
-        entrant_a=LONG_NAMES[0],
-        entrant_b=LONG_NAMES[1],
-        goal=goal,
-        round=5,
-        prompts=1000,
-        looked_at=1000,
-        counted=1000,
-        pending=0,
-        share=0.55,
-        low=0.51,
-        high=0.59,
-        capital=12_345.0,
-        threshold=15_600.0,
-        decided_at=1000,
-        side=LONG_NAMES[0],
-        tail=(),
-        weight=5.0,
-        not_needed=0,
-        free=0,
-        undecided=0,
-        pairs=1000,
-        presentations=2000,
-        presentations_not_needed=0,
-        presentations_undecided=0,
-        path=(0.1, 1.0),
-    )
-    for dimension, goal in (("factuality", "bank"), ("calibration", "population"))
-]
-
 pytestmark = USES_CHROMIUM
 
 
@@ -98,10 +62,6 @@ pytestmark = USES_CHROMIUM
 def report(tmp_path_factory: pytest.TempPathFactory) -> str:
     folder = tmp_path_factory.mktemp("report")
     noted = {"position": 1, "draft": " a\n", "replacement": "b", "start": 0, "end": 3}
-    stopping = stopping_section(
-        STOPS, dict.fromkeys(DIMENSIONS, ()), adaptive=AdaptiveConfig(goal="bank"), prices={}
-    )
-    assert stopping is not None
     given = page_of(
         DIMENSIONS,
         judge_is_language_model=False,
@@ -110,7 +70,7 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> str:
             for dimension, means in DIMENSIONS.items()
             for name in means
         ],
-        sections=[section_row("trust", TRUST), section_row("stopping", stopping)],
+        sections=[section_row("trust", TRUST)],
         prices=dict.fromkeys(DIMENSIONS, 0.625),
         battles=battle_tables(
             OUTCOMES,
@@ -496,18 +456,6 @@ def test_a_narrow_window_scrolls_down_only(page: Page) -> None:
     results(page).first.locator("summary").click()
     assert page.evaluate("document.documentElement.scrollWidth") <= 360
     save(page, "report_narrow")
-
-
-@pytest.mark.parametrize("width", [1280, 390])
-def test_the_table_of_stops_is_read_whole_however_long_the_names(page: Page, width: int) -> None:
-    page.set_viewport_size({"width": width, "height": 900})
-    page.locator("#stopping > summary").click()
-    for dimension in DIMENSIONS:
-        page.locator("#stopping label", has_text=dimension).click()
-        table = page.locator("#stopping .scroll:has(table)").filter(visible=True)
-        expect(table).to_contain_text(f"{LONG_NAMES[0]} : {LONG_NAMES[1]}")
-        assert table.evaluate("own => own.scrollWidth <= own.clientWidth")
-    save(page, f"report_stopping_{width}")
 
 
 def test_without_scripts_every_table_is_there(browser: Browser, report: str) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import click
 import pytest
 import yaml
 from click.testing import CliRunner, Result
@@ -115,7 +116,6 @@ def test_a_config_is_read_once_by_whatever_a_command_does(
         (["doctor", "--cofnig", "x"], "'--cofnig'"),
         (["audit", "--limit", "many"], "'many'"),
         (["fair-comparison"], "tournament1.yaml"),
-        (["ledger", "import", "--config", "configs/demo.yaml"], "FILES"),
         (["gate"], "'RUN'"),
     ],
     ids=" ".join,
@@ -197,10 +197,14 @@ def test_a_tournament_without_weights_says_what_to_get_and_which_variables_to_se
     assert "shard_8_lora.pt" in output
 
 
-@pytest.mark.parametrize("group", ["archive", "bank", "battles", "label", "ledger"])
-def test_the_list_of_a_groups_commands_cuts_no_sentence_off(group: str) -> None:
-    code, output = run(group, "--help")
-    assert (code, "..." in output.split("Commands:")[1]) == (0, False)
+def test_the_list_of_a_groups_commands_cuts_no_sentence_off() -> None:
+    context = click.Context(main)
+    commands = {name: main.get_command(context, name) for name in main.list_commands(context)}
+    groups = [name for name, command in commands.items() if isinstance(command, click.Group)]
+    assert "battles" in groups
+    for group in groups:
+        code, output = run(group, "--help")
+        assert (code, "..." in output.split("Commands:")[1]) == (0, False)
 
 
 def test_failed_work_ends_with_exit_code_1(project: SmallProject) -> None:

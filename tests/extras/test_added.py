@@ -112,6 +112,48 @@ def test_a_loader_of_an_extra_plays(tmp_path: Path) -> None:
     assert "shouter's script" in refused
 
 
+COMMANDS = """
+import click
+
+say = click.Command("say", callback=lambda: click.echo("said"))
+place = "extras.speech.commands:say"
+ROWS = {
+    "battles say": (place, "Say it of battles."),
+    "judge say": (place, "Say it of the judge."),
+    "say": (place, "Say it."),
+    "say twice": (place, "Say it again."),
+}
+"""
+SPEAKING = """
+from click.testing import CliRunner
+from tournament_assets.cli import main
+
+for words in ("--help", "battles --help", "judge --help", "judge say", "battles say", "say"):
+    done = CliRunner().invoke(main, words.split())
+    print(done.exit_code, " ".join(done.output.split()))
+"""
+
+
+def test_an_extra_adds_commands_to_groups_of_others_and_to_one_that_nobody_has(
+    tmp_path: Path,
+) -> None:
+    copy = copy_of_package(tmp_path)
+    extra = copy / "extras" / "speech"
+    extra.mkdir()
+    (extra / "__init__.py").touch()
+    (extra / "commands.py").write_text(COMMANDS)
+    listed, battles, judge, *said, refused = run_script(
+        SPEAKING, copy, make_project(tmp_path / "project")
+    ).splitlines()
+    assert " judge judge-server " in listed
+    assert " rate " in battles
+    assert " say Say it of battles." in battles
+    assert " say Say it of the judge." in judge
+    assert said == ["0 said", "0 said"]
+    assert refused.startswith("2 ")
+    assert "'say twice'" in refused
+
+
 ADDITIONS = Path(__file__).with_name("additions.txt")
 BESIDE_THE_PACKAGE = ("tests/", "rubrics/", "configs/", "docs/")
 

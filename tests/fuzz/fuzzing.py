@@ -15,7 +15,6 @@ from tournament_assets.judging.requests.verdict_parsing import (
     parse_verdict,
     read_reply,
 )
-from tournament_assets.storage.judgment_files import JudgmentRecord, parse_judgment
 from tournament_assets.tournament.verdicts import Verdict
 
 _SHOWN_FINDINGS = 20
@@ -34,20 +33,31 @@ class ReplyReader(Protocol):
     ) -> tuple[Verdict, str | None]: ...
 
 
-class RecordParser(Protocol):
-    """What `parse_judgment` looks like."""
+class Record(Protocol):
+    """What a line of a judgment file holds of its reply."""
 
-    def __call__(self, line: str | bytes, *, where: str) -> JudgmentRecord: ...
+    @property
+    def result_type(self) -> str: ...
+    @property
+    def stop_reason(self) -> str | None: ...
+    @property
+    def reply(self) -> str | None: ...
+
+
+class RecordParser(Protocol):
+    """What reads a line of a judgment file."""
+
+    def __call__(self, line: str | bytes, *, where: str) -> Record: ...
 
 
 @dataclass(frozen=True, slots=True)
 class Parsers:
-    """What is put to the test."""
+    """What is put to the test; no lines of files are drawn without a parser of them."""
 
     line: Callable[[str], Verdict] = parse_verdict
     structured: Callable[[str], Verdict] = parse_structured_verdict
     row: ReplyReader = read_reply
-    record: RecordParser = parse_judgment
+    record: RecordParser | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +105,7 @@ def fuzz(n_inputs: int, *, seed: str, parsers: Parsers | None = None) -> FuzzRep
     report = FuzzReport()
     under_test = parsers or Parsers()
     for _ in range(n_inputs):
-        case = draw_case(rng)
+        case = draw_case(rng, records=under_test.record is not None)
         found, expected = _check(case, under_test)
         report.outcomes[f"{case.target}: {found}"] += 1
         if found != expected:
@@ -108,8 +118,8 @@ def fuzz(n_inputs: int, *, seed: str, parsers: Parsers | None = None) -> FuzzRep
 def _check(case: Case, parsers: Parsers) -> tuple[str, str]:
     """Return what a parser makes of an input, and what it should."""
     try:
-        if case.target == "record":
-            return _check_record(case, parsers)
+        if parsers.record is not None and case.target == "record":
+            return _check_record(case, parsers.record, parsers.row)
         assert isinstance(case.text, str)
         if case.target == "line":
             expected = oracle.verdict_on_last_line(case.text)
@@ -137,12 +147,12 @@ def _check(case: Case, parsers: Parsers) -> tuple[str, str]:
     return found, expected or "no verdict"
 
 
-def _check_record(case: Case, parsers: Parsers) -> tuple[str, str]:
+def _check_record(case: Case, parse: RecordParser, read: ReplyReader) -> tuple[str, str]:
     try:
-        record = parsers.record(case.text, where="fuzz:1")
+        record = parse(case.text, where="fuzz:1")
     except InputError:
         return "refused", "accepted" if case.is_good else "refused"
-    verdict, _ = parsers.row(
+    verdict, _ = read(
         result_type=record.result_type, stop_reason=record.stop_reason, text=record.reply
     )
     found = _decided(verdict)

@@ -12,7 +12,8 @@ Target = Literal["line", "structured", "row", "record"]
 T = TypeVar("T")
 
 _FIELDS = tuple(pools.ROW)
-_TARGETS: tuple[Target, ...] = ("line",) * 4 + ("structured",) * 3 + ("row",) + ("record",) * 2
+_TARGETS: tuple[Target, ...] = ("line",) * 4 + ("structured",) * 3 + ("row",)
+_WITH_RECORDS: tuple[Target, ...] = (*_TARGETS, "record", "record")
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,9 +37,9 @@ class Case:
     is_good: bool = False
 
 
-def draw_case(rng: Random) -> Case:
-    """Draw an input for one of the parsers."""
-    target = _pick(rng, _TARGETS)
+def draw_case(rng: Random, *, records: bool) -> Case:
+    """Draw an input for one of the parsers; lines of judgment files only with `records`."""
+    target = _pick(rng, _WITH_RECORDS if records else _TARGETS)
     if target == "line":
         return Case(target, draw_line_reply(rng))
     if target == "structured":

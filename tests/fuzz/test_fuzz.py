@@ -7,10 +7,9 @@ from pathlib import Path
 import pytest
 
 from tests.fuzz import oracle
-from tests.fuzz.fuzzing import FuzzReport, Parsers, RecordParser, fuzz
-from tournament_assets.foundation.errors import InputError, VerdictParseError
+from tests.fuzz.fuzzing import FuzzReport, Parsers, fuzz
+from tournament_assets.foundation.errors import VerdictParseError
 from tournament_assets.judging.requests.verdict_parsing import parse_verdict
-from tournament_assets.storage.judgment_files import JudgmentRecord, parse_judgment
 from tournament_assets.tournament.verdicts import Verdict
 
 ROOT = Path(__file__).parents[2]
@@ -27,7 +26,7 @@ def test_no_input_is_read_as_what_it_does_not_say(report: FuzzReport) -> None:
     assert report.n_inputs == 20_000
 
 
-@pytest.mark.parametrize("target", ["line", "structured", "row", "record"])
+@pytest.mark.parametrize("target", ["line", "structured", "row"])
 def test_the_inputs_are_near_enough_to_good_ones_to_mean_something(
     report: FuzzReport, target: str
 ) -> None:
@@ -105,23 +104,6 @@ def let_deep_nesting_through(reply: str) -> Verdict:
 @pytest.mark.parametrize("broken", [let_the_last_key_win, let_deep_nesting_through])
 def test_a_broken_json_parser_is_found_out(broken: Callable[[str], Verdict]) -> None:
     assert fuzz(20_000, seed="test", parsers=Parsers(structured=broken)).n_wrong > 0
-
-
-def let_the_first_of_two_keys_win(line: str | bytes, *, where: str) -> JudgmentRecord:
-    try:
-        row = dict(reversed(json.loads(line, object_pairs_hook=list)))
-    except (ValueError, TypeError, RecursionError):
-        raise InputError(where) from None
-    return parse_judgment(json.dumps(row), where=where)
-
-
-def refuse_everything(line: str | bytes, *, where: str) -> JudgmentRecord:
-    raise InputError(where)
-
-
-@pytest.mark.parametrize("broken", [let_the_first_of_two_keys_win, refuse_everything])
-def test_a_broken_file_parser_is_found_out(broken: RecordParser) -> None:
-    assert fuzz(20_000, seed="test", parsers=Parsers(record=broken)).n_wrong > 0
 
 
 def test_the_script_says_what_it_found_and_how_fast() -> None:

@@ -10,6 +10,7 @@ import shutil
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import yaml
@@ -42,7 +43,6 @@ PANEL: list[dict[str, Any]] = [
     {"model": "loopback-hasty"},
     {"model": "loopback-coarse", "share": 0.5},
 ]
-STOPPING = {"goal": "bank", "rounds": 4, "tail": 0.2, "min_prompts": 10}
 
 
 def jury(folder: Path) -> Numbers:
@@ -50,19 +50,9 @@ def jury(folder: Path) -> Numbers:
     return run_case(project_of(folder, "factuality", judges=PANEL))
 
 
-def adaptive(folder: Path) -> Numbers:
-    """Pairs that stop once it is known who is ahead."""
-    return run_case(project_of(folder, "calibration", adaptive=STOPPING))
-
-
 def samples(folder: Path) -> Numbers:
     """Two samples of half of the prompts: two recorded entrants, two served, one of them greedy."""
     return run_samples(folder)
-
-
-def jury_adaptive(folder: Path) -> Numbers:
-    """Three judges whose pairs stop."""
-    return of_pairs(run_case(project_of(folder, "factuality", **TOGETHER)))
 
 
 def jury_samples(folder: Path) -> Numbers:
@@ -70,17 +60,6 @@ def jury_samples(folder: Path) -> Numbers:
     return of_pairs(run_samples(folder, judges=PANEL))
 
 
-def adaptive_samples(folder: Path) -> Numbers:
-    """Pairs of two samples of each prompt that stop."""
-    return of_pairs(run_samples(folder, adaptive=STOPPING))
-
-
-def jury_adaptive_samples(folder: Path) -> Numbers:
-    """Three judges of two samples of each prompt, whose pairs stop."""
-    return of_pairs(run_samples(folder, **TOGETHER))
-
-
-TOGETHER: dict[str, Any] = {"judges": PANEL, "adaptive": STOPPING}
 _OF_PAIRS = ("judge_verdicts", "judging_decisions", "jury", "win_rates", "elo_ratings", "ratings")
 
 
@@ -111,12 +90,8 @@ def run_samples(folder: Path, **more: Any) -> Numbers:
 _OWN = (
     demo,
     jury,
-    adaptive,
     samples,
-    jury_adaptive,
     jury_samples,
-    adaptive_samples,
-    jury_adaptive_samples,
 )
 
 
@@ -147,7 +122,7 @@ def project_of(
     *,
     every: int = 1,
     judges: Sequence[Mapping[str, Any]] = ({},),
-    adaptive: Any = None,
+    headline: Mapping[str, Any] = MappingProxyType({}),
     **changes: Any,
 ) -> SmallProject:
     """Make the demo's project; of one dimension, its headline has the prompts of the pilot."""
@@ -159,7 +134,7 @@ def project_of(
     (judge,) = config["judges"]
     judge["waiting"]["poll_initial_seconds"] = 0.02
     config["judges"] = [{**judge, **each} for each in judges]
-    config["modes"]["headline"] |= {"adaptive": adaptive} if adaptive else {}
+    config["modes"]["headline"] |= headline
     if dimension:
         answered = {row["prompt_id"] for row in _rows(RESPONSES)}
         bank = [row for row in _rows(BANK) if row["prompt_id"] in answered]

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tests.projects import modules_of_extras
 from tournament_assets.foundation.errors import WorkError
 from tournament_assets.judging.costs.prices import load_newest_prices
 from tournament_assets.judging.settlement.records import BatchIntent, JudgingScope, Lease
@@ -39,7 +40,11 @@ TRIALS: dict[str, tuple[list[Callable[[PaidProject], Any]], tuple[str, ...], Any
     "a jury with a direct member": ([claude, local], BOTH[:1], {}),
     "a trial first": ([claude], BOTH, {"prewarm": True}),
     "a trial first by OpenAI": ([openai], BOTH, {"prewarm": True}),
-    "rounds": ([claude], BOTH, {"adaptive": {"goal": "bank", "rounds": 2, "min_prompts": 2}}),
+    **{
+        name: ([claude], BOTH, {name: keys})
+        for extra in modules_of_extras("additions")
+        for name, keys in extra.MODE_KEYS.items()
+    },
 }
 
 

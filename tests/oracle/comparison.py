@@ -87,13 +87,11 @@ class Oracle:
 
     def rows(self, asset: str) -> list[Any]:
         """Return a table's rows; none if the run has no such table."""
-        row_type: type[Any] = row_of(asset).row_type
-        return [
-            row
-            for (name, _), table in self.drawn.tables.values.items()
-            if name == asset
-            for row in rows_of(row_type, table)
-        ]
+        rows: list[Any] = []
+        for (name, _), table in self.drawn.tables.values.items():
+            if name == asset:
+                rows += rows_of(row_of(asset).row_type, table)
+        return rows
 
     def table_differences(self) -> Iterator[str]:
         """Name every cell that differs, and every row that is there or should be."""

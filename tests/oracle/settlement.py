@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
+from typing import Any
 
-from tournament_assets.ratings.decisions import DecisionRow
 from tournament_assets.tournament.asset_rows import JudgeReplyRow, MatchRow
 from tournament_assets.tournament.verdicts import Judgment, Outcome, Verdict
 
@@ -101,7 +101,7 @@ def _pair_of(judgment: Judgment) -> PairKey:
     return judgment.prompt_id, judgment.sample, judgment.entrant_a, judgment.entrant_b
 
 
-def weigh(judgments: Iterable[Judgment], decisions: Iterable[DecisionRow]) -> Iterator[Judgment]:
+def weigh(judgments: Iterable[Judgment], decisions: Iterable[Any]) -> Iterator[Judgment]:
     """Let a verdict of a stopped pair's tail stand for the prompts that were not judged."""
     last = {(row.entrant_a, row.entrant_b): row for row in decisions}
     for judgment in judgments:

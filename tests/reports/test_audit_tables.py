@@ -16,7 +16,8 @@ from tournament_assets.reports.audit_tables import (
     missing_section,
     prompts_section,
 )
-from tournament_assets.reports.report_tables import document_markdown, print_document
+from tournament_assets.reports.report_tables import document_markdown
+from tournament_assets.reports.terminal import print_document
 from tournament_assets.tournament.asset_rows import CoverageRow, PromptFindingRow
 from tournament_assets.tournament.config import CheckThresholds
 from tournament_assets.trust.measures import MEASURES

@@ -18,7 +18,7 @@ from tournament_assets.reports.cost_estimate import (
     estimate_totals,
     estimate_warnings,
 )
-from tournament_assets.reports.report_tables import print_document
+from tournament_assets.reports.terminal import print_document
 
 FACTUALITY = Workload(
     presentations=1000,

@@ -19,7 +19,8 @@ from tournament_assets.reports.leaderboard import (
     leaderboard_latex,
     leaderboard_sections,
 )
-from tournament_assets.reports.report_tables import Document, print_document
+from tournament_assets.reports.report_tables import Document
+from tournament_assets.reports.terminal import print_document
 from tournament_assets.storage.tables import make_table
 from tournament_assets.tournament.asset_rows import LeaderboardRow, RatingRow, WinRateRow
 

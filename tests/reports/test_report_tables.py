@@ -22,12 +22,12 @@ from tournament_assets.reports.report_tables import (
     ReportTable,
     ThemedPicture,
     light_text,
-    print_table,
     select_columns,
     table_csv,
     table_latex,
     table_markdown,
 )
+from tournament_assets.reports.terminal import print_table
 
 TEXTS = st.one_of(
     st.text(max_size=30),

@@ -9,7 +9,8 @@ from markdown_it import MarkdownIt
 from rich.console import Console
 
 from tournament_assets.foundation.estimates import Rating
-from tournament_assets.reports.report_tables import document_markdown, print_document
+from tournament_assets.reports.report_tables import document_markdown
+from tournament_assets.reports.terminal import print_document
 from tournament_assets.run_comparison.comparison import (
     RunComparison,
     compare_runs,

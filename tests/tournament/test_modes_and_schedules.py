@@ -166,14 +166,6 @@ def test_a_mode_is_judged_by_those_alone_that_it_names(project: SmallProject) ->
         refuse_bad_input(plan, "headline")
 
 
-def test_a_pair_stops_early_only_in_the_mode_that_says_so(project: SmallProject) -> None:
-    once = {**NIGHTLY, "adaptive": {"rounds": 1}}
-    config = with_modes(project, headline={"adaptive": {}}, nightly=once).config
-    assert config.adaptive_modes == ("headline", "nightly")
-    stopping = [name for name, mode in config.modes.items() if mode.stops is not None]
-    assert stopping == ["headline"]
-
-
 def problem_of(project: SmallProject, **schedule: Any) -> str:
     project.merge_config(modes={"headline": {"schedule": schedule}})
     with pytest.raises(InputError) as caught:

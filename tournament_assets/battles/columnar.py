@@ -28,7 +28,12 @@ from tournament_assets.battles.columns import (
 from tournament_assets.battles.files import LeftOut, new_file, read_battle_rows
 from tournament_assets.foundation.errors import InputError
 from tournament_assets.foundation.json_lines import Json, JsonObject, numbered_lines
-from tournament_assets.storage.row_files import FileSample, parquet_rows, parquet_schema
+from tournament_assets.storage.row_files import (
+    FileSample,
+    arrow_parquet,
+    parquet_rows,
+    parquet_schema,
+)
 from tournament_assets.tournament.battles import (
     PRESENTATIONS,
     SOURCES,
@@ -157,8 +162,7 @@ def _json_parts(path: Path, sample: FileSample, columns: Columns) -> Iterator[pa
 
 
 def _parquet_parts(path: Path, _: FileSample, columns: Columns) -> Iterator[pa.Table]:
-    import pyarrow.parquet as pq
-
+    pq = arrow_parquet()
     schema = parquet_schema(path)
     present = [name for name in columns.wanted if name in schema.names]
     few = {name for field, names in columns.names.items() for name in names if _is_name(field)}
@@ -335,8 +339,7 @@ def write_parquet(
     file: IO[bytes], table: pa.Table, *, names: Mapping[str, str], settings: RatingSettings | None
 ) -> None:
     """Write battles as Parquet, with the settings in the schema's metadata."""
-    import pyarrow.parquet as pq
-
+    pq = arrow_parquet()
     metadata = {SETTINGS_KEY: json.dumps(settings.to_dict())} if settings else None
     columns = table.select(list(names)).rename_columns(list(names.values()))
     pq.write_table(

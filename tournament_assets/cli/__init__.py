@@ -42,13 +42,16 @@ _CORE: dict[str, tuple[str, str]] = {
     "gate": ("cli.reporting:gate_command", "Pass a candidate that is not worse."),
     "init": ("cli.configuration:init_command", "Write a small tournament to start from."),
     "judge-server": ("loopback.running:judge_server_command", "Run the loopback judge on its own."),
-    "ledger": ("cli.ledger:ledger_group", "Export, import or recover judgments."),
     "rejudge": ("cli.running:rejudge_command", "Send failed judge requests again."),
     "run": ("cli.running:run_command", "Materialise a tournament, prompts to leaderboard."),
     "ui": ("cli.configuration:ui_command", "Serve the graph and its runs in the browser."),
 }
 _COMMANDS = _CORE | added_rows_by_name("commands")
-"""Each command's module and help line: only a command that is called is imported."""
+"""Each command's module and help line: only a command that is called is imported.
+
+Several words add a command to a group: `battles import` to `battles`, whichever row that has. A
+group that consists of such rows alone has no module.
+"""
 
 _errors = Console(stderr=True, highlight=False, soft_wrap=True)
 
@@ -70,21 +73,48 @@ def rare_collections() -> Iterator[None]:
         gc.unfreeze()
 
 
+def _names_in(group: str = "") -> list[str]:
+    """Return the names of a group's rows; of all commands and groups if it is not named."""
+    start = group.split()
+    paths = (path.split() for path in _COMMANDS)
+    end = len(start)
+    return sorted({path[end] for path in paths if path[:end] == start and len(path) > end})
+
+
+def _load_command(path: str) -> click.Command:
+    """Import a command; a group comes with the commands that rows add to it."""
+    place, words = _COMMANDS.get(path, ("", ""))
+    module, _, name = place.partition(":")
+    command: click.Command = (
+        getattr(import_module(f"tournament_assets.{module}"), name)
+        if place
+        else click.Group(help=words)
+    )
+    command.short_help = words
+    for added in _names_in(path):
+        if not isinstance(command, click.Group):
+            raise InputError(
+                f"a row adds the command '{path} {added}', and {path!r} is a command; expected a "
+                "group; rename it"
+            )
+        command.add_command(_load_command(f"{path} {added}"), added)
+    return command
+
+
 class _Commands(click.Group):
     """Turns the project's exceptions into messages and exit codes, in one place."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
-        return sorted(_COMMANDS)
+        return _names_in()
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name in _COMMANDS and cmd_name not in self.commands:
-            module, _, name = _COMMANDS[cmd_name][0].partition(":")
-            self.add_command(getattr(import_module(f"tournament_assets.{module}"), name), cmd_name)
+        if cmd_name in _names_in() and cmd_name not in self.commands:
+            self.add_command(_load_command(cmd_name), cmd_name)
         return super().get_command(ctx, cmd_name)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
         with formatter.section("Commands"):
-            formatter.write_dl([(name, words) for name, (_, words) in sorted(_COMMANDS.items())])
+            formatter.write_dl([(name, _COMMANDS.get(name, ("", ""))[1]) for name in _names_in()])
 
     def invoke(self, ctx: click.Context) -> Any:
         try:

@@ -6,6 +6,7 @@ from pathlib import Path
 import click
 
 from tournament_assets.audits.fair_comparison import COMPARED, is_in_ratings
+from tournament_assets.cli.opening import stored_tables
 from tournament_assets.cli.options import (
     config_option,
     json_option,
@@ -82,9 +83,7 @@ def audit_command(
 
 def _read_audit(plan: TournamentPlan, mode: Mode) -> AuditReport:
     """Read both stored audits, without computing anything again."""
-    from tournament_assets import launching
-
-    stored = launching.StoredTables(plan, mode)
+    stored = stored_tables(plan, mode)
     coverage = stored.of_mode(reports.audit.__name__)
     findings = stored.of_mode(reports.prompt_audit.__name__)
     panels = [stored.by_name(each) for each in LIGHT_TABLES]
@@ -148,9 +147,7 @@ def load_fair_report(plan: TournamentPlan, mode: Mode, *, excluded: Sequence[str
     Args:
         excluded: Entrants to leave out.
     """
-    from tournament_assets import launching
-
-    stored = launching.StoredTables(plan, mode)
+    stored = stored_tables(plan, mode)
     left_out = tuple(dict.fromkeys(excluded))
     verdicts = stored.by_name(judge_verdicts.__name__)
     if left_out:

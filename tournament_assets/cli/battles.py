@@ -45,13 +45,8 @@ from tournament_assets.ratings.rating_methods import (
 )
 from tournament_assets.reports.rating_method_tables import ONE_METHOD, AnyStanding
 from tournament_assets.reports.rendering import escape_terminal, show_controls
-from tournament_assets.reports.report_tables import (
-    Cell,
-    ReportTable,
-    print_table,
-    print_text,
-    select_columns,
-)
+from tournament_assets.reports.report_tables import Cell, ReportTable, select_columns
+from tournament_assets.reports.terminal import print_table, print_text
 from tournament_assets.tournament.asset_rows import EloRow, RatingRow
 from tournament_assets.tournament.battles import RatingSettings
 

@@ -21,13 +21,8 @@ from tournament_assets.preparing.preflight import Health
 from tournament_assets.project.plan import TournamentPlan
 from tournament_assets.project.playing_judges import playing_judges
 from tournament_assets.reports.leaderboard import leaderboard_sections
-from tournament_assets.reports.report_tables import (
-    Document,
-    ReportSection,
-    ReportTable,
-    print_document,
-    print_table,
-)
+from tournament_assets.reports.report_tables import Document, ReportSection, ReportTable
+from tournament_assets.reports.terminal import print_document, print_table
 from tournament_assets.serving.ui_server import browsing_command
 from tournament_assets.storage.tables import rows_of
 from tournament_assets.tournament.asset_rows import LeaderboardRow

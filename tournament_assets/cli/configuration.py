@@ -158,7 +158,8 @@ def _models_below(model: type[BaseModel]) -> Iterator[type[BaseModel]]:
 
 def _fields_of(model: type[BaseModel]) -> list[tuple[str, FieldInfo]]:
     """Return the keys of a model, those that extras add to it last."""
-    added = {key for keys in added_rows("config_keys") for key in keys.model_fields}
+    rows = (*added_rows("config_keys"), *added_rows("mode_keys"))
+    added = {key for keys in rows if issubclass(model, keys) for key in keys.model_fields}
     return sorted(model.model_fields.items(), key=lambda item: item[0] in added)
 
 

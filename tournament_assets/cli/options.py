@@ -12,11 +12,8 @@ import click
 from rich.console import Console
 
 from tournament_assets.foundation.errors import InputError
-from tournament_assets.reports.report_tables import (
-    Document,
-    document_markdown,
-    print_document,
-)
+from tournament_assets.reports.report_tables import Document, document_markdown
+from tournament_assets.reports.terminal import print_document
 from tournament_assets.storage.atomic_files import write_bytes_atomically
 
 if TYPE_CHECKING:

@@ -5,9 +5,10 @@ are called after the kind of row, each with one value `ROWS`. A missing folder a
 
 | module | `ROWS` | read by |
 |---|---|---|
-| `commands` | by name, where a command is and what the list says about it | `cli` |
+| `commands` | by name (`bank`, `ledger import`), where a command is and its help line | `cli` |
 | `configs` | by title, the model of a file of its own | `tournament configuration` |
 | `config_keys` | models of keys of a tournament's config | `tournament/config.py` |
+| `mode_keys` | models of keys of a mode in a tournament's config | `tournament/config.py` |
 | `config_problems` | functions that find problems across keys | `project/config_files.py` |
 | `ledger_tables` | metadata of tables in the ledger | `ledger/database.py` |
 | `assets` | rows of the graph's table | `graph/table.py` |
@@ -16,6 +17,7 @@ are called after the kind of row, each with one value `ROWS`. A missing folder a
 | `methods` | rating methods | `ratings/rating_methods.py` |
 | `sections` | sections of the report | `reports/run/section_table.py` |
 | `formats` | battle formats | `battles/registry.py` |
+| `rounds` | ways to judge a mode in rounds | `verdicts/rounds.py` |
 | `preflight` | functions that refuse input that cannot be read | `preparing/preflight.py` |
 """
 
@@ -44,7 +46,9 @@ def added_rows(
         "loaders",
         "measures",
         "methods",
+        "mode_keys",
         "preflight",
+        "rounds",
         "sections",
     ],
 ) -> tuple[Any, ...]:

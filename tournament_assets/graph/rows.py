@@ -129,18 +129,18 @@ class AssetRow:
 
     The types of the function's arguments say what it is passed: a plan or its config, a `Step` or
     its partition's `ThisMode` and `ThisDimension`, `Options` of the run, `StartedAt`, access to the
-    ledger or the judge, or all `Resources`. Any other argument is an asset by its name; `Inputs`
-    holds several, and of several partitions comes a mapping by entrant, dimension or mode, in
-    config order. It returns a `Made`: of `list[Row]`, of `WrittenTable[Row]`, or of a data frame
-    annotated with `Row` for a table, whose columns follow from that class. Its docstring is what
-    the UI shows.
+    ledger or the judge, or all `Resources`. Any other argument is an asset by its name, with a
+    default if a tournament may lack it, as one that only an extra makes; `Inputs` holds several,
+    and of several partitions comes a mapping by entrant, dimension or mode, in config order. It
+    returns a `Made`: of `list[Row]`, of `WrittenTable[Row]`, or of a data frame annotated with
+    `Row` for a table, whose columns follow from that class. Its docstring is what the UI shows.
 
     Attributes:
         make: The function; the asset has its name.
         stage: The asset group, without the tournament's id.
         job: The job that makes it, without the tournament's id.
         axes: What there is a partition for.
-        tables: More assets to load, into the mapping `tables`.
+        tables: More assets to load, where there are any, into the mapping `tables`.
         optional: Those of its inputs that may never have been made.
         over: The axis of which it loads every partition that there is, although it has it too.
         after: Assets that it depends on without loading them.

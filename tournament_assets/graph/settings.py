@@ -10,6 +10,7 @@ from tournament_assets.judging.requests import verdict_parsing as parsing
 from tournament_assets.judging.requests.system_prompt import judge_system_prompt
 from tournament_assets.project.plan import TournamentPlan
 from tournament_assets.reports.run.section_table import SECTIONS
+from tournament_assets.verdicts.rounds import rounds_config
 
 
 def draw_settings(plan: TournamentPlan) -> Any:
@@ -90,15 +91,9 @@ def reading_settings(plan: TournamentPlan) -> Any:
 
 
 def deciding_settings(plan: TournamentPlan) -> JsonObject:
-    """Return what decides when a pair stops; nothing where everything is asked."""
-    modes = plan.config.modes
-    adaptive = {name: modes[name].adaptive for name in plan.config.adaptive_modes}
-    return {name: rule.changed() for name, rule in adaptive.items() if rule is not None}
-
-
-def stopping_settings(plan: TournamentPlan) -> Any:
-    """Return what decides the table `judging_decisions`."""
-    return [reading_settings(plan), deciding_settings(plan)]
+    """Return what decides which pairs the next round asks about; nothing for other modes."""
+    rounds = {name: rounds_config(mode) for name, mode in plan.config.modes.items()}
+    return {name: config.changed() for name, config in rounds.items() if config is not None}
 
 
 def jury_settings(plan: TournamentPlan) -> Any:

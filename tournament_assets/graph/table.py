@@ -5,6 +5,7 @@ an asset, write its function in `assets/`, its row here, and the class of its ta
 `tournament/asset_rows.py`.
 """
 
+from collections.abc import Iterable
 from functools import partial
 from typing import Any
 
@@ -216,15 +217,6 @@ _CORE = (
         kinds=_judge_kinds,
     ),
     AssetRow(
-        judging.judging_decisions,
-        stage="judging",
-        job="judging",
-        axes=MODE_BY_DIMENSION,
-        settings=settings.stopping_settings,
-        is_in=judging.is_adaptive,
-        note="with `adaptive` in a mode",
-    ),
-    AssetRow(
         verdicts.jury,
         stage="judging",
         job="judging",
@@ -326,8 +318,19 @@ _CORE = (
         settings=settings.rating_settings,
     ),
 )
-ASSETS: tuple[AssetRow, ...] = (*_CORE, *added_rows("assets"))
-"""Those that an extra reads stand before its own."""
+
+
+def _in_order(rows: Iterable[AssetRow], added: Iterable[AssetRow]) -> tuple[AssetRow, ...]:
+    """Return rows with those of extras among them: before the first that reads one, or last."""
+    ordered = list(rows)
+    for row in added:
+        places = [place for place, other in enumerate(ordered) if row.name in other.input_types]
+        ordered.insert(places[0] if places else len(ordered), row)
+    return tuple(ordered)
+
+
+ASSETS: tuple[AssetRow, ...] = _in_order(_CORE, added_rows("assets"))
+"""Those that an asset reads stand before it."""
 
 
 def row_of(name: str) -> AssetRow:

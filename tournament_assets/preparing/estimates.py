@@ -45,13 +45,6 @@ from tournament_assets.tournament.entrants import (
 from tournament_assets.tournament.judge_services import SERVICES
 from tournament_assets.tournament.judges import Judge, Rubric
 from tournament_assets.tournament.prompts import AnswerKey, Prompt, answer_key, first_samples
-from tournament_assets.verdicts.adaptive_judging import (
-    Course,
-    decide,
-    expected_share,
-    is_free_with,
-    verdicts_in_ledger,
-)
 from tournament_assets.verdicts.judge_requests import (
     find_budget,
     judging_terms,
@@ -60,7 +53,7 @@ from tournament_assets.verdicts.judge_requests import (
     open_ledger,
     response_terms,
 )
-from tournament_assets.verdicts.juries import count_shown, weigh_judges
+from tournament_assets.verdicts.rounds import FollowCourse, follow_rounds
 
 if TYPE_CHECKING:
     from tournament_assets.ledger import Ledger
@@ -121,7 +114,7 @@ def estimate_pairs(
         judge_model: Another model than the configured ones.
         assumed_responses: Responses among them that do not exist yet.
         counter: Counts the tokens of a sample of requests; None counts characters.
-        pilot: Says what a pilot found on a dimension, for what an adaptive run may come to.
+        pilot: Says what a pilot found on a dimension, for what judging in rounds may come to.
     """
     rubrics = load_rubrics(plan.config, plan.project)
 
@@ -132,22 +125,22 @@ def estimate_pairs(
         ]
 
     judges, next_round = judges_to_price(), judges_to_price()
-    adaptive = plan.config.mode(mode).stops
+    follow = follow_rounds(plan.config.mode(mode))
     shares: dict[str, float | None] = {}
     for dimension, pairs in pairs_by_dimension:
         possible = pairs
-        if adaptive is not None:
+        if follow is not None:
             panel = plan.config.judges_of(mode, model=judge_model)
-            course = course_so_far(plan, mode, pairs, rubrics[dimension], panel, ledger)
+            course = follow(plan, mode, pairs, rubrics[dimension], panel, ledger)
             possible = course.possible
             for part in next_round:
                 part.measure(course.needed, rubrics[dimension], counter)
             pilot_shares = pilot(rubrics[dimension]) if pilot is not None else {}
-            shares[dimension] = expected_share(course, pilot_shares, adaptive=adaptive)
+            shares[dimension] = course.expected_share(pilot_shares)
         for part in judges:
             part.measure(possible, rubrics[dimension], counter)
     lead, *others = [part.estimate(mode) for part in judges]
-    if adaptive is not None:
+    if follow is not None:
         now, *others_now = [part.estimate(mode) for part in next_round]
         now = replace(now, others=tuple(others_now))
         lead = replace(lead, rounds=RoundsEstimate(now, shares))
@@ -169,32 +162,7 @@ def requests_of_share(
     return requests_for_pairs(plan, drawn, rubric, judge=judge)
 
 
-def course_so_far(
-    plan: TournamentPlan,
-    mode: Mode,
-    pairs: Sequence[PairToJudge],
-    rubric: Rubric,
-    judges: Sequence[Judge],
-    ledger: Ledger,
-) -> Course:
-    """Decide which pairs of a dimension are judged, from the replies that the ledger holds."""
-    return decide(
-        pairs,
-        verdicts_in_ledger(
-            ledger,
-            rubric,
-            plan.config.judging,
-            lambda own: [requests_of_share(plan, own, rubric, judge) for judge in judges],
-        ),
-        dimension=rubric.dimension,
-        adaptive=plan.config.mode(mode).stops,
-        is_free=is_free_with(plan.config.judging),
-        weigh=weigh_judges(plan.config, mode),
-        count_shown=count_shown(judges),
-    )
-
-
-def _shares_of_pilot(plan: TournamentPlan, *, ledger: Ledger) -> FindShares:
+def _shares_of_pilot(plan: TournamentPlan, follow: FollowCourse, *, ledger: Ledger) -> FindShares:
     """Return a function that reads the pilot's verdicts from the ledger."""
     config = plan.config
     bank, prompts = load_bank_and_selection(plan, "pilot")
@@ -207,7 +175,7 @@ def _shares_of_pilot(plan: TournamentPlan, *, ledger: Ledger) -> FindShares:
     def find(rubric: Rubric) -> Mapping[tuple[str, str], Sequence[float]]:
         pairs = pairs_of_dimension(plan, rubric.dimension, prompts, responses)
         judges = config.judges_of("pilot")
-        return course_so_far(plan, "pilot", pairs, rubric, judges, ledger).known_shares()
+        return follow(plan, "pilot", pairs, rubric, judges, ledger).known_shares()
 
     return find
 
@@ -289,7 +257,7 @@ def estimate_judging(
     Nothing is generated, sent or written. Weights may be missing. See `estimate_pairs` for the
     arguments.
     """
-    config = plan.config
+    config, follow = plan.config, follow_rounds(plan.config.mode(mode))
     bank, prompts = load_bank_and_selection(plan, mode)
     responses: dict[tuple[str, AnswerKey], str] = {}
     priced: list[ResponseEstimate] = []
@@ -321,7 +289,7 @@ def estimate_judging(
         judge_model=judge_model,
         assumed_responses=assumed,
         counter=counter,
-        pilot=_shares_of_pilot(plan, ledger=ledger) if config.mode(mode).stops else None,
+        pilot=None if follow is None else _shares_of_pilot(plan, follow, ledger=ledger),
     )
     anchors = 0
     if config.mode(mode).schedule is not None:

@@ -44,7 +44,7 @@ from tournament_assets.tournament.prompts import Prompt
 from tournament_assets.trust.evidence import length_gains
 from tournament_assets.trust.lights import OF, Bias, TrustState
 from tournament_assets.trust.measures import ALL_DIMENSIONS, LENGTH_EFFECT, MEASURES
-from tournament_assets.verdicts.adaptive_judging import Unasked
+from tournament_assets.verdicts.rounds import outcome_of
 
 if TYPE_CHECKING:
     from tournament_assets.ledger.spending import Waste
@@ -105,11 +105,11 @@ def run_facts(
     left_out = pairs_left_out(plan, selected=selected, responses=responses, replies=summaries)
     not_needed: dict[str, int] = {}
     for dimension, frame in (tables.judging_decisions or {}).items():
-        unasked = Unasked.of(frame)
-        if unasked is not None:
+        rounds = outcome_of(frame)
+        if rounds is not None:
             # Pairs that were not needed, or wait for an earlier round, are not left out by a limit.
-            left_out[dimension] -= unasked.pairs_not_needed + unasked.pairs_undecided
-            not_needed[dimension] = unasked.pairs_not_needed
+            left_out[dimension] -= rounds.pairs_not_needed + rounds.pairs_undecided
+            not_needed[dimension] = rounds.pairs_not_needed
     return RunFacts(
         summaries=summaries,
         inputs=input_hashes(

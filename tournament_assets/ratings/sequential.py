@@ -49,6 +49,9 @@ Shares: TypeAlias = "NDArray[np.float64]"
 """The first entrant's share of the win on each prompt, in hashed order: 1, 1/2 or 0; NaN where no
 verdict is readable."""
 
+ROUNDS, MIN_PROMPTS, TAIL = 5, 20, 0.2
+"""Looks at a pair, the fewest prompts on which it stops, and the share of the others that is judged
+all the same, unless a config says otherwise."""
 FROM_PROMPTS = 30
 """From this many verdicts on, the asymptotic confidence sequence is used."""
 _ROUND_ENDS = {1: (), 2: (0.4,), 3: (0.3, 0.6), 4: (0.25, 0.45, 0.7), 5: (0.23, 0.4, 0.58, 0.8)}
@@ -71,8 +74,8 @@ class StoppingRule:
     confidence: float
     n_pairs: int
     n_prompts: int
-    min_prompts: int = 20
-    rounds: int = 5
+    min_prompts: int = MIN_PROMPTS
+    rounds: int = ROUNDS
 
     def __post_init__(self) -> None:
         require_confidence(self.confidence)

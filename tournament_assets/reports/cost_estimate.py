@@ -128,7 +128,7 @@ def cost_sentences(part: str, estimate: JudgingEstimate) -> list[str]:
     """Return one part of what is said of the price of judging.
 
     Args:
-        part: `rounds`: the greatest and the expected cost of an adaptive run, and what comes next;
+        part: `rounds`: the greatest and the expected cost of judging in rounds, and the next round;
             `anchors`; `responses`: those of API entrants that are missing, and the budget for them;
             `budget`: what was spent, the budget, what the plan leaves of it, and how it is sent;
             `caching_problems`: why the prompt cache is useless, or cost more than it saved;

@@ -26,8 +26,12 @@ from tournament_assets.storage.tables import (
     rows_of_all,
 )
 from tournament_assets.tournament.asset_rows import MeasureRow
-from tournament_assets.tournament.config import CheckThresholds, Mode, TournamentConfig
-from tournament_assets.tournament.judges import AdaptiveConfig
+from tournament_assets.tournament.config import (
+    CheckThresholds,
+    Mode,
+    ModeConfig,
+    TournamentConfig,
+)
 from tournament_assets.trust.measures import LIGHT_TABLES, lights_of
 
 BattleLinks = Callable[..., Sequence[tuple[str, str]]]
@@ -175,9 +179,9 @@ class Page:
         return self.config.checks
 
     @property
-    def adaptive(self) -> AdaptiveConfig | None:
-        """How pairs stop early in this mode, if they do."""
-        return self.config.mode(self.mode).adaptive
+    def mode_config(self) -> ModeConfig:
+        """What the config says about the mode."""
+        return self.config.mode(self.mode)
 
     @property
     def battles(self) -> BattleTables | None:

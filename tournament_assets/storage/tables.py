@@ -41,6 +41,7 @@ import upath
 
 from tournament_assets.ratings.elo_traces import EloTraces
 from tournament_assets.storage.atomic_files import WaitingContent
+from tournament_assets.storage.row_files import arrow_parquet
 from tournament_assets.tournament.asset_rows import ResponseRow
 from tournament_assets.tournament.prompts import OfSample, without_time
 
@@ -223,8 +224,7 @@ LoadedTable: TypeAlias = "AnyTable | Mapping[str, AnyTable]"
 
 def write_table(row_type: type[RowT], rows: Iterable[RowT]) -> WrittenTable[RowT]:
     """Write a table as its rows come; equal rows give equal bytes."""
-    import pyarrow.parquet as pq
-
+    pq = arrow_parquet()
     schema = derive_schema(row_type)
     plain = _without_descriptions(schema)
     hashed = _Hashed()
@@ -450,8 +450,7 @@ def _to_frame(table: pa.Table) -> pd.DataFrame:
 
 def encode_parquet(row_type: type, frame: pd.DataFrame) -> bytes:
     """Write a table as Parquet; equal tables give equal bytes."""
-    import pyarrow.parquet as pq
-
+    pq = arrow_parquet()
     buffer = io.BytesIO()
     pq.write_table(to_arrow(row_type, frame), buffer, compression="zstd")
     return buffer.getvalue()
@@ -472,8 +471,7 @@ def decode_parquet(row_type: type, content: bytes) -> pd.DataFrame:
 
 
 def _open_parquet(source: Any) -> Any:
-    import pyarrow.parquet as pq
-
+    pq = arrow_parquet()
     return pq.ParquetFile(source, pre_buffer=False)
 
 

@@ -1,7 +1,7 @@
 """The one configuration of a tournament: every number that changes a result, validated once.
 
 Among them: the modes and when they run again, where checks turn red, and families of models. Extras
-add keys of their own. `yaml_files.py` reads YAML and finds a problem's line.
+add keys of their own, to modes too. `yaml_files.py` reads YAML and finds a problem's line.
 """
 
 import difflib
@@ -16,7 +16,6 @@ from tournament_assets.foundation.extensions import added_rows
 from tournament_assets.foundation.fingerprints import fingerprint
 from tournament_assets.tournament.entrants import AnyEntrant
 from tournament_assets.tournament.judges import (
-    AdaptiveConfig,
     Aggregate,
     BudgetConfig,
     Judge,
@@ -135,7 +134,18 @@ Mode = str
 EVERY_TOURNAMENT_HAS: tuple[Mode, ...] = ("pilot", "headline")
 
 
-class ModeConfig(Frozen):
+# A type checker does not know which extras are installed; each reads its own keys by its own model.
+if TYPE_CHECKING:
+    _ModeKeysOfExtras = Frozen
+    _KeysOfExtras = Frozen
+else:
+    _ModeKeysOfExtras = create_model(
+        "_ModeKeysOfExtras", __base__=(*added_rows("mode_keys"), Frozen)
+    )
+    _KeysOfExtras = create_model("_KeysOfExtras", __base__=(*added_rows("config_keys"), Frozen))
+
+
+class ModeConfig(_ModeKeysOfExtras):
     """A mode: which prompts, who judges, how far, and when.
 
     Every tournament has a `pilot`, the cheap sanity gate, and a `headline`, the table that is
@@ -149,8 +159,6 @@ class ModeConfig(Frozen):
         draw_seed: Seeds the draw.
         prewarm: Send a few requests directly first, which fill the prompt cache and show whether
             the replies hold verdicts; if too few do, the others are not sent.
-        adaptive: Judge in rounds, and stop a pair of entrants once it is known which is ahead; by
-            default everything is judged.
         schedule: When it is run again; None builds no schedule. Does not affect results.
         rerun_after_edits: Rerun what an edit has made out of date, at the full price of the mode.
             Does not affect results.
@@ -161,7 +169,6 @@ class ModeConfig(Frozen):
     share: float | None = Field(default=None, gt=0, le=1)
     draw_seed: int = Field(default=0, ge=0)
     prewarm: bool = True
-    adaptive: AdaptiveConfig | None = None
     schedule: RerunSchedule | None = None
     rerun_after_edits: bool = False
 
@@ -170,11 +177,6 @@ class ModeConfig(Frozen):
         if self.strata is not None and self.share is not None:
             raise ValueError("strata and share are given; expected one of them; remove the other")
         return self
-
-    @property
-    def stops(self) -> AdaptiveConfig | None:
-        """The rule by which pairs stop; None where everything is judged, as in a single round."""
-        return None if self.adaptive is None or self.adaptive.rounds == 1 else self.adaptive
 
 
 class DimensionConfig(Frozen):
@@ -282,13 +284,6 @@ class ReportConfig(Frozen):
 
     title: Annotated[str, Field(max_length=80)] = ""
     question: Annotated[str, Field(max_length=300)] = ""
-
-
-# A type checker does not know which extras are installed; each reads its own keys by its own model.
-if TYPE_CHECKING:
-    _KeysOfExtras = Frozen
-else:
-    _KeysOfExtras = create_model("_KeysOfExtras", __base__=(*added_rows("config_keys"), Frozen))
 
 
 class TournamentConfig(_KeysOfExtras):
@@ -422,11 +417,6 @@ class TournamentConfig(_KeysOfExtras):
     def label_of(self, mode: Mode) -> str:
         """Return what every artifact of a mode says about who judged."""
         return label_judges(self.judges_of(mode))
-
-    @property
-    def adaptive_modes(self) -> tuple[Mode, ...]:
-        """The modes in which pairs may stop early."""
-        return tuple(name for name, mode in self.modes.items() if mode.adaptive is not None)
 
     @property
     def juries(self) -> tuple[Mode, ...]:

@@ -331,27 +331,6 @@ class JudgeTestsConfig(Frozen):
         return min(self.anchor_pairs, -(-n_pairs // 4))
 
 
-class AdaptiveConfig(Frozen):
-    """The rule by which a pair of entrants stops being judged once it is known which is ahead.
-
-    Attributes:
-        goal: The question that a stop answers. `bank`: who would win if every prompt of the bank
-            were judged. `population`: who is better on prompts such as these.
-        confidence: Probability that all stops of a dimension are right at once.
-        rounds: The number of rounds, after each of which pairs may stop; one round judges
-            everything.
-        tail: The share of a stopped pair's remaining prompts that is judged anyway, drawn by a
-            hash, so that lucky beginnings do not bias the ratings.
-        min_prompts: No pair stops on fewer prompts.
-    """
-
-    goal: Literal["bank", "population"] = "bank"
-    confidence: float = Field(default=0.95, gt=0, lt=1)
-    rounds: int = Field(default=5, ge=1, le=100)
-    tail: float = Field(default=0.2, gt=0, le=1)
-    min_prompts: int = Field(default=20, ge=2)
-
-
 class JudgingConfig(Frozen):
     """What all judges are told, and what becomes of their replies.
 

@@ -208,7 +208,7 @@ _IN_ORDER = (
         "pairs not needed",
         "The judge was not asked about this share of the planned pairs, because it was known by "
         "then who of the two is ahead; they are not missing, and a hashed sample stands for them.",
-        "There is nothing to do: to have every pair judged, leave adaptive out of the mode.",
+        "There is nothing to do: to have every pair judged, judge the mode in one round.",
         "share",
         find=panel.not_needed,
         bias=Bias.NONE,

@@ -1,1 +1,1 @@
-"""From pairs to verdicts: asking the judges within the budget, stopping early, weighing a jury."""
+"""From pairs to verdicts: asking judges within the budget, at once or in rounds, and juries."""

@@ -33,7 +33,9 @@ from tournament_assets.tournament.asset_rows import MeasureRow, VerdictRow
 from tournament_assets.tournament.config import Mode, TournamentConfig
 from tournament_assets.tournament.judges import Judge
 from tournament_assets.tournament.verdicts import Outcome, Verdict
-from tournament_assets.verdicts.adaptive_judging import WeighJudges
+
+WeighJudges = Callable[[Sequence[VerdictRow]], Mapping[str, float]]
+"""Returns each judge's weight, given the judges' verdicts of the earlier rounds."""
 
 WEIGHT, DISCRIMINATION, SLOT = "weight", "discrimination", "slot_odds"
 AGREEMENT, KAPPA, UNANIMOUS = "agreement", "kappa", "unanimous"

@@ -4,6 +4,8 @@ from tests.extras.people.test_human_battles import add_arena
 from tests.extras.people.test_human_labels import label
 from tests.projects import SmallProject
 
+MODE_KEYS: dict[str, object] = {}
+
 
 def add_to(project: SmallProject, dimension: str) -> None:
     """Add an arena, and votes of two people on pairs of the pilot."""

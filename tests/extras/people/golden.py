@@ -7,9 +7,8 @@ from typing import Any
 
 from click.testing import CliRunner
 
+from tests.extras.stopping.golden import STOPPING, TOGETHER
 from tests.golden.cases import (
-    STOPPING,
-    TOGETHER,
     command,
     of_pairs,
     project_of,
@@ -31,7 +30,7 @@ def people(folder: Path) -> Numbers:
 
 def adaptive_people(folder: Path) -> Numbers:
     """Labels and battles of people beside pairs that stop."""
-    return of_pairs(_run_with_people(folder, adaptive=STOPPING), *_OWN)
+    return of_pairs(_run_with_people(folder, **STOPPING), *_OWN)
 
 
 def everything(folder: Path) -> Numbers:

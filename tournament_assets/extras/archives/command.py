@@ -38,7 +38,8 @@ from tournament_assets.judging.batch_service import AsksDirectly
 from tournament_assets.ledger import Ledger
 from tournament_assets.project.project_files import default_ledger_url
 from tournament_assets.providers.openers import JudgeConnection, judge_problems
-from tournament_assets.reports.report_tables import Document, print_document, print_text
+from tournament_assets.reports.report_tables import Document
+from tournament_assets.reports.terminal import print_document, print_text
 from tournament_assets.tournament.judges import Judge
 
 _archive_argument = click.argument("archive", type=click.Path(path_type=Path))

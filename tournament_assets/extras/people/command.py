@@ -9,6 +9,7 @@ from urllib.parse import urlencode
 
 import click
 
+from tournament_assets.cli.opening import stored_tables
 from tournament_assets.cli.options import config_option, find_config, plan_of_mode
 from tournament_assets.extras.people.assets import label_worths
 from tournament_assets.extras.people.label_records import LabelRecords, LabelSample, clean_rater
@@ -244,11 +245,9 @@ class _Scope:
         return extend_by_worth(self.pairs, before, worth, n_new=n_next)
 
     def _verdicts(self, problem: str) -> AnyTable:
-        from tournament_assets import launching
-
         if self.dimension is None:
             raise click.UsageError(problem)
-        stored = launching.StoredTables(self.plan, self.mode)
+        stored = stored_tables(self.plan, self.mode)
         tables = stored.by_name(judge_verdicts.__name__, [self.dimension])
         stored.raise_if_missing()
         return tables[self.dimension]

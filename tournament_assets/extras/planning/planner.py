@@ -22,10 +22,10 @@ from tournament_assets.judging.costs.estimates import (
 from tournament_assets.judging.settlement.submission import MAX_BATCH_REQUESTS
 from tournament_assets.project.plan import TournamentPlan
 from tournament_assets.ratings.matches import code_samples
-from tournament_assets.ratings.sequential import StoppingRule
+from tournament_assets.ratings.sequential import MIN_PROMPTS, ROUNDS, TAIL, StoppingRule
 from tournament_assets.run_comparison.run_reading import FinishedRun
-from tournament_assets.tournament.judges import AdaptiveConfig
 from tournament_assets.tournament.verdicts import Outcome
+from tournament_assets.verdicts.rounds import rounds_config
 
 GAPS = (10.0, 20.0, 50.0)
 """How far apart two entrants are, in Elo points."""
@@ -77,9 +77,10 @@ class _Planner:
             if len(priced) == len(costs) and self._workload.presentations
             else None
         )
-        adaptive = config.mode(estimate.mode).adaptive or AdaptiveConfig()
-        self._tail, self._rounds = adaptive.tail, adaptive.rounds
-        self._min_prompts = adaptive.min_prompts
+        rounds = rounds_config(config.mode(estimate.mode))
+        self._tail = TAIL if rounds is None else rounds.tail
+        self._rounds = ROUNDS if rounds is None else rounds.rounds
+        self._min_prompts = MIN_PROMPTS if rounds is None else rounds.min_prompts
 
     def plan(self, gaps: Sequence[float], *, power: float) -> DimensionPlan:
         """Plan every way of judging."""

@@ -17,11 +17,9 @@ from tournament_assets.judging.requests.pairs import PairToJudge, split_identica
 from tournament_assets.judging.requests.requests import JudgeRequests, KeyPositions, by_pair
 from tournament_assets.judging.settlement.records import JudgingScope
 from tournament_assets.judging.settlement.sessions import Tally
-from tournament_assets.preparing.estimates import course_so_far, estimate_pairs, requests_of_share
-from tournament_assets.project.plan import TournamentPlan
+from tournament_assets.preparing.estimates import estimate_pairs, requests_of_share
 from tournament_assets.project.project_files import load_rubric
 from tournament_assets.provenance.origins import Bill, LargeTables
-from tournament_assets.ratings.decisions import DecisionRow, last_rounds
 from tournament_assets.reports.cost_estimate import (
     cost_sentences,
     estimate_rows,
@@ -34,11 +32,6 @@ from tournament_assets.tournament.asset_rows import (
     RequestsRow,
 )
 from tournament_assets.tournament.judges import Judge, Rubric, label_judges, parse_rubric
-from tournament_assets.verdicts.adaptive_judging import (
-    decide,
-    is_free_with,
-    verdicts_in_table,
-)
 from tournament_assets.verdicts.judge_requests import (
     AskingOptions,
     JudgeAccess,
@@ -47,7 +40,7 @@ from tournament_assets.verdicts.judge_requests import (
     ask_together,
     missing_budget_problem,
 )
-from tournament_assets.verdicts.juries import count_shown, weigh_judges
+from tournament_assets.verdicts.rounds import follow_rounds
 from tournament_assets.verdicts.table_rows import pairs_of, reply_rows
 
 if TYPE_CHECKING:
@@ -178,7 +171,7 @@ def _ask_in_rounds(
     judge: JudgeAccess,
     failed_since: datetime | None = None,
 ) -> "tuple[list[_DimensionWork], dict[JudgingScope, Tally]]":
-    """Ask until nothing more is to be asked: once, or once per round of an adaptive run.
+    """Ask until nothing more is to be asked: once, or round by round.
 
     Args:
         look: Returns what to ask, given what the ledger holds.
@@ -203,7 +196,7 @@ def _ask_in_rounds(
             own = tallies.setdefault(scope, Tally())
             own.add(tally)
             own.total, own.answered = tally.total, tally.answered
-        if options.rejudge or step.plan.config.mode(step.mode).stops is None:
+        if options.rejudge or follow_rounds(step.plan.config.mode(step.mode)) is None:
             return work, tallies
         following = look()
         if [len(each.pairs) for each in following] == [len(each.pairs) for each in work]:
@@ -348,9 +341,9 @@ def _judging(
     problems = Problems()
     problems.extend(filter(None, (each.model_problem for each in judges)))
     problems.raise_if_any()
-    if config.mode(step.mode).stops is not None:
-        course = course_so_far(step.plan, step.mode, pairs, rubric, judges, ledger)
-        pairs = list(course.needed)
+    follow = follow_rounds(config.mode(step.mode))
+    if follow is not None:
+        pairs = list(follow(step.plan, step.mode, pairs, rubric, judges, ledger).needed)
     others, identical = pairs, list[PairToJudge]()
     if config.judging.identical_responses_tie:
         others, identical = split_identical(pairs)
@@ -373,41 +366,6 @@ def _ask(
     for tally in tallies.values():
         together.add(tally)
     return work, together
-
-
-def judging_decisions(
-    step: Step, match_list: StoredTable, judge_replies: StoredTable
-) -> Made[list[DecisionRow]]:
-    """How far every two entrants were judged, and why judging stopped; one row per round.
-
-    The decisions follow from the replies, the settings and a hash of the prompts' ids alone.
-    """
-    config = step.plan.config
-    course = decide(
-        pairs_of(match_list),
-        verdicts_in_table(judge_replies, config.judging),
-        dimension=step.name,
-        adaptive=config.mode(step.mode).stops,
-        is_free=is_free_with(config.judging),
-        weigh=weigh_judges(config, step.mode),
-        count_shown=count_shown(config.judges_of(step.mode)),
-    )
-    rows = list(course.rows)
-    last = last_rounds(rows)
-    columns = ("entrant_a", "entrant_b", "round", "looked_at", "prompts", "evidence", "side")
-    return Made(
-        rows,
-        metadata={
-            "pairs_stopped": sum(bool(row.not_needed) for row in last),
-            "pairs_not_needed": sum(row.not_needed for row in last),
-            "decisions": markdown_table(last, columns, limit=20),
-        },
-    )
-
-
-def is_adaptive(plan: TournamentPlan) -> bool:
-    """Return whether pairs of a tournament may stop before they are judged on every prompt."""
-    return bool(plan.config.adaptive_modes)
 
 
 class _CountedReplies:

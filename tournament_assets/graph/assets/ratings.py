@@ -40,7 +40,7 @@ from tournament_assets.tournament.asset_rows import (
 from tournament_assets.tournament.battles import settings_of_run
 from tournament_assets.tournament.config import TournamentConfig
 from tournament_assets.tournament.prompts import AnswerKey, answer_key
-from tournament_assets.verdicts.adaptive_judging import sides_of
+from tournament_assets.verdicts.rounds import outcome_of
 from tournament_assets.verdicts.table_rows import judgments_of
 
 _COUNTS = ("wins_a", "wins_b", "ties", "inconsistent", "same_text", "unjudged")
@@ -195,7 +195,8 @@ def response_texts(responses: Mapping[str, pd.DataFrame]) -> dict[tuple[str, Ans
 
 
 def _decided(decisions: pd.DataFrame | None) -> frozenset[tuple[str, str]] | None:
-    return None if decisions is None else sides_of(decisions)
+    rounds = outcome_of(decisions)
+    return None if rounds is None else rounds.decided
 
 
 def win_rates(

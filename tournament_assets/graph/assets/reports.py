@@ -70,6 +70,7 @@ from tournament_assets.tournament.asset_rows import (
 from tournament_assets.tournament.battles import battles_from_judgments, settings_of_run
 from tournament_assets.tournament.config import TournamentConfig
 from tournament_assets.tournament.prompts import GeneratedResponse, Prompt, answer_key
+from tournament_assets.verdicts.rounds import goal_of_rounds
 from tournament_assets.verdicts.table_rows import (
     judgments_of,
     pair_readings,
@@ -154,7 +155,7 @@ def _ranked(
     step: Step, dimension: str, inputs: LeaderboardInputs, judge_model: str
 ) -> list[LeaderboardRow]:
     config = step.plan.config
-    adaptive = config.mode(step.mode).stops
+    goal = goal_of_rounds(config.mode(step.mode))
     ratings = inputs.ratings[dimension]
     return build_leaderboard(
         elo_ratings=inputs.elo_ratings[dimension],
@@ -162,11 +163,11 @@ def _ranked(
         win_rates=inputs.win_rates[dimension],
         judge_model=judge_model,
         judge_label=config.label_of(step.mode),
-        stops=None if adaptive is None else adaptive.goal,
+        stops=goal,
         # Where pairs stop early, places follow decisions, which no prompt can be taken out of.
         support=(
             _support(config, ratings, inputs.judge_verdicts[dimension])
-            if adaptive is None
+            if goal is None
             else NOT_FIRST
         ),
     )

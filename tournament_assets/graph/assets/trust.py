@@ -32,8 +32,8 @@ from tournament_assets.trust.evidence import (
 from tournament_assets.trust.lights import TrustState
 from tournament_assets.trust.measures import MEASURES, measure_judge
 from tournament_assets.trust.panel import JudgeEvidence
-from tournament_assets.verdicts.adaptive_judging import Unasked
 from tournament_assets.verdicts.juries import agreement_rows
+from tournament_assets.verdicts.rounds import outcome_of
 from tournament_assets.verdicts.table_rows import judgments_of, settled_rows
 
 
@@ -91,7 +91,7 @@ def _evidence(step: Step, inputs: MeasureInputs) -> JudgeEvidence:
     job = step.plan.job("test_judge")
     lengths, config = longer_responses(inputs.match_list), step.plan.config
     verdicts, pairs = inputs.judge_verdicts, _judged_pairs(inputs.judge_verdicts, lengths)
-    unasked = Unasked.of(inputs.judging_decisions)
+    rounds = outcome_of(inputs.judging_decisions)
     n_judged = sum(pair.judgment.outcome.is_judged for pair in pairs)
     return JudgeEvidence(
         pairs=pairs,
@@ -107,7 +107,7 @@ def _evidence(step: Step, inputs: MeasureInputs) -> JudgeEvidence:
             if config.has_jury(step.mode)
             else None
         ),
-        not_needed=None if unasked is None else (unasked.pairs_not_needed, unasked.pairs),
+        not_needed=None if rounds is None else (rounds.pairs_not_needed, rounds.pairs),
     )
 
 

@@ -24,9 +24,8 @@ from tournament_assets.storage.tables import (
 from tournament_assets.tournament.asset_rows import JudgeReplyRow, MeasureRow, VerdictRow
 from tournament_assets.tournament.config import CheckThresholds
 from tournament_assets.tournament.verdicts import Outcome, Verdict
-from tournament_assets.verdicts.adaptive_judging import Unasked, weights_of
-from tournament_assets.verdicts.juries import jury_rows
-from tournament_assets.verdicts.juries import weights_of as weights_of_judges
+from tournament_assets.verdicts.juries import jury_rows, weights_of
+from tournament_assets.verdicts.rounds import RoundsOutcome, outcome_of
 from tournament_assets.verdicts.table_rows import UNREAD, settled_rows
 
 _SHOWN_COLUMNS = ("prompt_id", "entrant_a", "entrant_b", "verdict_ab", "verdict_ba", "winner")
@@ -88,10 +87,10 @@ def judge_verdicts(
     more than half wins. Where pairs stop early, a verdict may stand for several prompts: its weight
     says how many.
     """
-    config = step.plan.config
+    config, rounds = step.plan.config, outcome_of(judging_decisions)
     counted = _Counted(rows_of(JudgeReplyRow, judge_replies))
     by_judge = _Counts(settled_rows(counted, reply_format=config.judging.reply_format), _readings)
-    weighed = _weighed(_together(by_judge, step, jury), judging_decisions)
+    weighed = _weighed(_together(by_judge, step, jury), rounds)
     settled = _Counts(weighed, lambda row: (row.outcome,))
     shown = Shown(settled, _SHOWN_COLUMNS)
     written = write_table(VerdictRow, shown)
@@ -108,7 +107,7 @@ def judge_verdicts(
                 by_judge.counts,
                 allows_partial=options.allow_partial,
                 where=step.where,
-                unasked=Unasked.of(judging_decisions),
+                rounds=rounds,
             ),
             *_verdict_checks(settled.counts, config.checks, where=step.where),
         ],
@@ -124,16 +123,15 @@ def _together(
         yield from by_judge
         return
 
-    weights = weights_of_judges(jury)
+    weights = weights_of(jury)
     names = ", ".join(each.model for each in config.judges_of(step.mode))
     for _, of_pair in groupby(by_judge, key=pair_key):
         yield settle_panel(list(of_pair), weights, settled_by=names)
 
 
-def _weighed(rows: Iterable[VerdictRow], decisions: pd.DataFrame | None) -> Iterator[VerdictRow]:
-    weigh = None if decisions is None else weights_of(decisions)
+def _weighed(rows: Iterable[VerdictRow], rounds: RoundsOutcome | None) -> Iterator[VerdictRow]:
     for row in rows:
-        yield row if weigh is None else replace(row, weight=weigh(pair_key(row)))
+        yield row if rounds is None else replace(row, weight=rounds.weight_of(pair_key(row)))
 
 
 class _Counted:
@@ -253,17 +251,17 @@ def _accounting_check(
     *,
     allows_partial: bool,
     where: str,
-    unasked: Unasked | None,
+    rounds: RoundsOutcome | None,
 ) -> Check:
     """Check that every planned presentation is accounted for, and none of them is pending."""
     planned, not_asked = counted.presentations, counted.identical
     verdicts = sum(readings[verdict] for verdict in Verdict if verdict.is_decided)
     missing = {verdict.value: readings[verdict] for verdict in _MISSING}
     parts = {"verdicts": verdicts, "identical, not asked": not_asked, **missing}
-    if unasked is not None:
-        planned = unasked.planned
-        missing[Verdict.PENDING.value] += unasked.undecided
-        parts |= {**missing, "not needed": unasked.not_needed}
+    if rounds is not None:
+        planned = rounds.presentations
+        missing[Verdict.PENDING.value] += rounds.presentations_undecided
+        parts |= {**missing, "not needed": rounds.presentations_not_needed}
     pending = missing[Verdict.PENDING.value]
     adds_up = planned == sum(parts.values())
     sentence = f"{where}: {planned} presentations planned = " + " + ".join(
@@ -282,7 +280,7 @@ def _accounting_check(
             "verdicts": verdicts,
             "same_text": not_asked,
             **missing,
-            **({} if unasked is None else {"not_needed": unasked.not_needed}),
+            **({} if rounds is None else {"not_needed": rounds.presentations_not_needed}),
             "unread": counted.unread,
         },
         is_error=not (adds_up and allows_partial),

@@ -12,7 +12,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from tournament_assets.foundation.formatting import ABSENT, Display, format_count, format_share
-from tournament_assets.ratings.decisions import DecisionRow
 from tournament_assets.reports.claims import Statements
 from tournament_assets.reports.figures.canvas import (
     DARK,
@@ -369,40 +368,6 @@ def win_rate_matrix(rows: Sequence[WinRateRow], order: Sequence[str]) -> list[li
             cells[row.entrant_a, row.entrant_b] = WinRate(rate, *counts)
             cells[row.entrant_b, row.entrant_a] = WinRate(1 - rate, *counts)
     return [[cells.get((one, other)) for other in order] for one in order]
-
-
-_MOST_LINES = 45
-_EDGE = 1.15
-
-
-def draw_evidence(rows: Sequence[DecisionRow], *, palette: Palette = LIGHT) -> "Figure":
-    """Draw the evidence of every two entrants of a dimension against the prompts.
-
-    It is a fraction of what a decision needs: a line that reaches the upper edge decides for the
-    entrant named first, the lower edge for the other.
-    """
-    figure, axes = new_figure(height=3.0, palette=palette)
-    for edge in (-1, 1):
-        axes.axhline(edge, color=palette.accent, linewidth=1.0, linestyle="--")
-    axes.axhline(0, color=palette.grid, linewidth=0.7)
-    longest = sorted(rows, key=lambda row: -len(row.path))[:_MOST_LINES]
-    for index, row in enumerate(longest):
-        colour = palette.lines[index % len(palette.lines)]
-        heights = [0.0, *(max(-_EDGE, min(_EDGE, evidence)) for evidence in row.path)]
-        name = f"{short_label(row.entrant_a)} : {short_label(row.entrant_b)}"
-        axes.plot(range(len(heights)), heights, color=colour, linewidth=1.4, label=name)
-    if len(longest) <= len(palette.lines):
-        legend = axes.legend(
-            loc="center left", bbox_to_anchor=(1.0, 0.5), fontsize=8, labelcolor=palette.ink
-        )
-        legend.get_frame().set_alpha(0)
-        for text in legend.get_texts():
-            text.set_parse_math(False)
-    axes.set_xlim(0, max(row.prompts for row in rows))
-    axes.set_ylim(-_EDGE - 0.1, _EDGE + 0.1)
-    axes.set_yticks([-1, 0, 1], ["second ahead", "open", "first ahead"])
-    label_axis(axes, "prompts judged, in the order of their hashes", "", palette=palette)
-    return figure
 
 
 def figure_files(

@@ -7,12 +7,10 @@ from tournament_assets.reports.audit_tables import audit_doubts, missing_section
 from tournament_assets.reports.jury_tables import jury_section
 from tournament_assets.reports.run import dimension_sections, method_sections
 from tournament_assets.reports.sections import SectionRow
-from tournament_assets.reports.stopping_tables import stopping_section
 from tournament_assets.reports.trust_tables import circle_remarks, trust_doubts, trust_section
 
 SECTIONS = (
     SectionRow("win-grid", dimension_sections.wins_section),
-    SectionRow("stopping", stopping_section),
     SectionRow("jury", jury_section, part="judge"),
     SectionRow("trust", trust_section, part="judge", doubts=trust_doubts, remarks=circle_remarks),
     SectionRow("audit", missing_section, part="careful", doubts=audit_doubts),

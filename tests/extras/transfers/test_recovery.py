@@ -8,11 +8,10 @@ import pytest
 import yaml
 from click.testing import CliRunner
 
+from tests.graph.paid_projects import PaidProject, paid_project
 from tournament_assets.cli import main
 from tournament_assets.foundation.errors import WorkError
 from tournament_assets.loopback.running import LoopbackServer
-
-from .paid_projects import PaidProject, paid_project
 
 
 def lose_ledger(paid: PaidProject) -> None:

@@ -15,15 +15,16 @@ import numpy as np
 
 from tests.projects import SmallProject, make_project, write_json_lines
 from tournament_assets.audits.prompt_findings import FindingKind
+from tournament_assets.extras.stopping.decisions import DecisionRow
+from tournament_assets.extras.stopping.mode_keys import AdaptiveConfig, AdaptiveKeys
+from tournament_assets.extras.stopping.stopping_tables import stopping_section
 from tournament_assets.graph.plain_runs import PlainRun
 from tournament_assets.ratings.bradley_terry import fit_bradley_terry
-from tournament_assets.ratings.decisions import DecisionRow
 from tournament_assets.ratings.matches import code_judgments
 from tournament_assets.ratings.rating_methods import GAP
 from tournament_assets.reports.claims import Statements, against_ratings
 from tournament_assets.reports.run.dimension_sections import numbers_section
 from tournament_assets.reports.statements import Careful, Equivalent, Undecided, answer
-from tournament_assets.reports.stopping_tables import stopping_section
 from tournament_assets.storage.tables import rows_of
 from tournament_assets.tournament.asset_rows import (
     CoverageRow,
@@ -32,7 +33,6 @@ from tournament_assets.tournament.asset_rows import (
     RatingRow,
     WinRateRow,
 )
-from tournament_assets.tournament.judges import AdaptiveConfig
 from tournament_assets.tournament.verdicts import Judgment
 from tournament_assets.verdicts.table_rows import judgments_of
 
@@ -55,7 +55,7 @@ class AdaptiveRun:
         tables: All its tables.
     """
 
-    adaptive: AdaptiveConfig
+    adaptive: AdaptiveKeys
     tables: PlainRun
 
     def rows(self, row_type: type[RowT], asset: str, name: str = "") -> list[RowT]:
@@ -117,7 +117,7 @@ def draw_run(folder: Path, seed: int) -> AdaptiveRun:
     )
     project.edit_judges(waiting={"poll_initial_seconds": 0.02})
     made = project.tables("report", mode="headline")
-    return AdaptiveRun(AdaptiveConfig(**adaptive), made)
+    return AdaptiveRun(AdaptiveKeys(adaptive=AdaptiveConfig(**adaptive)), made)
 
 
 def _write_answers(
@@ -248,7 +248,7 @@ def _of_marks(
         yield f"{against} stand against the ratings, and {against_ratings(board)} are said to"
     rows = run.rows(DecisionRow, "judging_decisions", DIMENSION)
     by_name = {DIMENSION: board}
-    section = stopping_section(rows, by_name, adaptive=run.adaptive, prices={})
+    section = stopping_section(rows, by_name, mode_config=run.adaptive, prices={})
     if section is not None:
         table = section.tables[0][1]
         for row in table.rows:

@@ -6,24 +6,19 @@ from pathlib import Path
 import click
 
 from tournament_assets.cli.options import config_option, mode_option
-from tournament_assets.foundation.formatting import list_first
-from tournament_assets.preparing.transfers import (
+from tournament_assets.extras.transfers.transfers import (
     export_judgments,
     import_files,
     missing_responses,
     recover_replies,
 )
+from tournament_assets.foundation.formatting import list_first
 from tournament_assets.project.plan import TournamentPlan
 from tournament_assets.providers.openers import JudgeConnection
 from tournament_assets.verdicts.judge_requests import open_ledger
 
 
-@click.group("ledger")
-def ledger_group() -> None:
-    """Export judgments from the ledger, import them, or recover them from the service."""
-
-
-@ledger_group.command("export", short_help="Write a mode's replies to files.")
+@click.command("export")
 @config_option
 @mode_option
 @click.option(
@@ -40,7 +35,7 @@ def ledger_export_command(plan: TournamentPlan, mode: str, out: Path) -> None:
         click.echo(f"{path}: {count} replies")
 
 
-@ledger_group.command("import", short_help="Import the replies in such files.")
+@click.command("import")
 @config_option
 @click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path))
 def ledger_import_command(plan: TournamentPlan, files: tuple[Path, ...]) -> None:
@@ -62,7 +57,7 @@ def ledger_import_command(plan: TournamentPlan, files: tuple[Path, ...]) -> None
         )
 
 
-@ledger_group.command("recover", short_help="Take lost replies back from the service.")
+@click.command("recover")
 @config_option
 @click.option("--judge-model", metavar="ID", help="The judge that was asked, if not the config's.")
 def ledger_recover_command(plan: TournamentPlan, judge_model: str | None) -> None:

@@ -5,23 +5,21 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from tournament_assets.extras.stopping.adaptive_judging import (
+    Course,
+    decide,
+    verdicts_in_table,
+)
+from tournament_assets.extras.stopping.decisions import DecisionRow, last_rounds
+from tournament_assets.extras.stopping.mode_keys import AdaptiveConfig
 from tournament_assets.judging.requests.pairs import PairToJudge
-from tournament_assets.ratings.decisions import DecisionRow, last_rounds
 from tournament_assets.ratings.matches import code_judgments, pairwise_winrates
 from tournament_assets.ratings.sequential import hashed_order
 from tournament_assets.storage.tables import PairKey, make_table, pair_key
 from tournament_assets.tournament.asset_rows import JudgeReplyRow, VerdictRow
-from tournament_assets.tournament.judges import AdaptiveConfig, JudgingConfig
+from tournament_assets.tournament.judges import JudgingConfig
 from tournament_assets.tournament.verdicts import Judgment, Outcome, Verdict
-from tournament_assets.verdicts.adaptive_judging import (
-    Course,
-    Unasked,
-    decide,
-    expected_share,
-    sides_of,
-    verdicts_in_table,
-    weights_of,
-)
+from tournament_assets.verdicts.rounds import RoundsOutcome, outcome_of
 
 ADAPTIVE = AdaptiveConfig(rounds=5, tail=0.25, min_prompts=10)
 PROMPTS = tuple(f"prompt {number}" for number in range(100))
@@ -122,8 +120,7 @@ def test_a_pair_that_is_clear_stops_and_one_that_is_level_is_judged_whole() -> N
 def test_everything_is_needed_where_no_pair_stops() -> None:
     found = course(Judging(), adaptive=None)
     assert found.needed == tuple(pairs_of())
-    frame = make_table(DecisionRow, found.rows)
-    assert (weights_of(frame), sides_of(frame), Unasked.of(frame)) == (None, None, None)
+    assert outcome_of(make_table(DecisionRow, found.rows)) is None
 
 
 def test_a_round_is_asked_only_once_the_one_before_is_whole() -> None:
@@ -133,8 +130,16 @@ def test_a_round_is_asked_only_once_the_one_before_is_whole() -> None:
     assert {key[0] for key in judging.asked} == set(order[:23])
     assert {pair.prompt_id for pair in found.needed} == set(order[:23])
     assert len(found.possible) == 300
-    unasked = Unasked.of(make_table(DecisionRow, found.rows))
-    assert unasked == Unasked(600, 0, 6 * 77, pairs=300, pairs_not_needed=0, pairs_undecided=3 * 77)
+    assert outcome_of(make_table(DecisionRow, found.rows)) == RoundsOutcome(
+        presentations=600,
+        presentations_not_needed=0,
+        presentations_undecided=6 * 77,
+        pairs=300,
+        pairs_not_needed=0,
+        pairs_undecided=3 * 77,
+        weights={},
+        decided=frozenset(),
+    )
 
 
 def test_pairs_of_one_text_are_halves_that_are_always_there() -> None:
@@ -150,30 +155,29 @@ def test_pairs_of_one_text_are_halves_that_are_always_there() -> None:
 
 def test_the_tail_weighs_as_much_as_what_it_stands_for() -> None:
     found = course(Judging())
-    frame = make_table(DecisionRow, found.rows)
-    weigh = weights_of(frame)
-    assert weigh is not None
+    outcome = outcome_of(make_table(DecisionRow, found.rows))
+    assert outcome is not None
     by_pair: dict[tuple[str, str], float] = {}
     for pair in found.needed:
         two = (pair.entrant_a, pair.entrant_b)
-        by_pair[two] = by_pair.get(two, 0.0) + weigh(pair_key(pair))
+        by_pair[two] = by_pair.get(two, 0.0) + outcome.weight_of(pair_key(pair))
     assert by_pair["weak", "level"] == 100
     # A binomial of 77 draws at 1/4, times 4: a standard error of 15.
     assert by_pair["strong", "weak"] == pytest.approx(100, abs=45)
-    assert sides_of(frame) == frozenset({("strong", "weak"), ("strong", "level")})
+    assert outcome.decided == frozenset({("strong", "weak"), ("strong", "level")})
 
 
 def test_what_may_come_is_played_with_the_shares_of_a_pilot() -> None:
     nothing = course(Judging(silent=[pair_key(pair) for pair in pairs_of()]))
     names = [(row.entrant_a, row.entrant_b) for row in last_rounds(nothing.rows)]
     clear, level = (
-        expected_share(nothing, dict.fromkeys(names, shares), adaptive=ADAPTIVE)
+        nothing.expected_share(dict.fromkeys(names, shares))
         for shares in ((1.0, 1.0, 0.5), (1.0, 0.0, 0.5))
     )
     assert clear is not None
     assert level is not None
     assert 0.23 + 0.25 * 0.77 - 1e-9 <= clear < 0.6 < 0.9 < level <= 1
-    assert expected_share(nothing, {}, adaptive=ADAPTIVE) is None
+    assert nothing.expected_share({}) is None
 
 
 def reply(
@@ -294,11 +298,11 @@ def test_samples_of_a_prompt_are_asked_about_together_and_bet_on_as_their_mean()
     found = decide(
         sampled, judge, dimension="factuality", adaptive=ADAPTIVE, is_free=lambda _: False
     )
-    weigh = weights_of(make_table(DecisionRow, found.rows))
-    assert weigh is not None
+    outcome = outcome_of(make_table(DecisionRow, found.rows))
+    assert outcome is not None
     for row, shares in zip(last_rounds(found.rows), found.shares, strict=True):
         assert (row.prompts, row.pairs) == (100, 200)
         assert set(shares.tolist()) == {0.75}
         assert row.not_needed == 2 * (100 - row.looked_at - len(row.tail))
         for name in row.tail:
-            assert weigh((name, 2, row.entrant_a, row.entrant_b)) == row.weight == 4
+            assert outcome.weight_of((name, 2, row.entrant_a, row.entrant_b)) == row.weight == 4

@@ -22,18 +22,20 @@ from statistics import fmean
 from typing import TYPE_CHECKING
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 
+from tournament_assets.extras.stopping.decisions import EVERYTHING, DecisionRow, last_rounds
+from tournament_assets.extras.stopping.mode_keys import AdaptiveConfig, adaptive_of
 from tournament_assets.judging.requests.pairs import PairToJudge
-from tournament_assets.judging.requests.requests import JudgeRequests, by_pair
+from tournament_assets.judging.requests.requests import by_pair
 from tournament_assets.judging.requests.verdict_parsing import (
     needs_second_question,
     read_reply,
     settle_panel,
 )
+from tournament_assets.preparing.estimates import requests_of_share
+from tournament_assets.project.plan import TournamentPlan
 from tournament_assets.ratings import sequential
-from tournament_assets.ratings.decisions import DecisionRow, last_rounds
 from tournament_assets.ratings.sequential import (
     PairDecision,
     PairEvidence,
@@ -43,7 +45,9 @@ from tournament_assets.ratings.sequential import (
 )
 from tournament_assets.storage.tables import AnyTable, PairKey, pair_key, rows_of
 from tournament_assets.tournament.asset_rows import JudgeReplyRow, VerdictRow
-from tournament_assets.tournament.judges import AdaptiveConfig, JudgingConfig, Rubric
+from tournament_assets.tournament.config import Mode
+from tournament_assets.tournament.judges import Judge, JudgingConfig, Rubric
+from tournament_assets.verdicts.juries import WeighJudges, count_shown, weigh_judges
 from tournament_assets.verdicts.table_rows import reply_rows, settled_rows
 
 if TYPE_CHECKING:
@@ -52,11 +56,7 @@ if TYPE_CHECKING:
 FindVerdicts = Callable[[Sequence[PairToJudge]], Mapping[PairKey, Sequence[VerdictRow]]]
 """Return how each judge settled pairs, without pairs whose last reply is still to come."""
 
-WeighJudges = Callable[[Sequence[VerdictRow]], Mapping[str, float]]
-"""Return each judge's weight, given the judges' verdicts of the earlier rounds."""
-
-EVERYTHING = "everything"
-"""The goal of a run that judges everything, without stopping early."""
+_MOST_SIMULATIONS, _SIMULATED_PAIRS = 40, 400
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,12 +69,14 @@ class Course:
         rows: The table `judging_decisions`.
         shares: The first entrant's shares of a win so far, of every two entrants in the order of
             the rows.
+        adaptive: How pairs stop; None if everything is judged.
     """
 
     needed: tuple[PairToJudge, ...]
     possible: tuple[PairToJudge, ...]
     rows: tuple[DecisionRow, ...]
     shares: tuple[NDArray[np.float64], ...]
+    adaptive: AdaptiveConfig | None
 
     def known_shares(self) -> dict[tuple[str, str], list[float]]:
         """Return the shares on prompts with a verdict by the two entrants, without pending ones."""
@@ -83,6 +85,43 @@ class Course:
             for row, shares in zip(last_rounds(self.rows), self.shares, strict=True)
             if not row.pending
         }
+
+    def expected_share(self, pilot: Mapping[tuple[str, str], Sequence[float]]) -> float | None:
+        """Estimate the share of the remaining requests that will be asked, going by a pilot.
+
+        Prompts to come are drawn from those that the pilot judged, and the rounds are simulated.
+
+        Args:
+            pilot: Shares of a win of the first entrant on the pilot's prompts, by the two entrants.
+
+        Returns:
+            A share from 0 to 1; None if a pair has no share in the pilot, or nothing remains.
+        """
+        rows = last_rounds(self.rows)
+        names = [(row.entrant_a, row.entrant_b) for row in rows]
+        settled = [row.looked_at - row.pending for row in rows]
+        n_open = sum(row.prompts - done for row, done in zip(rows, settled, strict=True))
+        if self.adaptive is None or not n_open or any(not pilot.get(name) for name in names):
+            return None
+        n_prompts = max(row.prompts for row in rows)
+        rule = stopping_rule(self.adaptive, n_pairs=len(rows), n_prompts=n_prompts)
+        rng = np.random.default_rng(0)
+        n_simulations = max(3, min(_MOST_SIMULATIONS, _SIMULATED_PAIRS // len(rows)))
+        n_asked = 0.0
+        for _ in range(n_simulations):
+            played = []
+            for name, row, shares in zip(names, rows, self.shares, strict=True):
+                drawn = rng.choice(np.asarray(pilot[name]), row.prompts)
+                if not row.pending:
+                    drawn[: shares.size] = shares
+                played.append(drawn)
+            for decision, row, done in zip(
+                sequential.decide(played, rule), rows, settled, strict=True
+            ):
+                ordered = decision.judged or row.prompts
+                tail = self.adaptive.tail * (row.prompts - ordered)
+                n_asked += max(0.0, ordered + tail - done)
+        return n_asked / n_simulations / n_open
 
 
 def decide(
@@ -121,6 +160,7 @@ def decide(
         possible=tuple(pair for pair in pairs if pair_key(pair) in possible),
         shares=tuple(duel.shares for duel in duels),
         rows=tuple(row for duel in duels for row in duel.table_rows()),
+        adaptive=adaptive,
     )
 
 
@@ -166,49 +206,6 @@ def _play(
         for duel, decision in zip(duels, decisions, strict=True):
             if duel in undecided:
                 duel.decide(decision)
-
-
-_MOST_SIMULATIONS, _SIMULATED_PAIRS = 40, 400
-
-
-def expected_share(
-    course: Course, pilot: Mapping[tuple[str, str], Sequence[float]], *, adaptive: AdaptiveConfig
-) -> float | None:
-    """Estimate the share of the remaining requests that will be asked, going by a pilot.
-
-    The prompts to come are drawn from those that the pilot judged, and the rounds are simulated.
-
-    Args:
-        course: How far judging has come.
-        pilot: Shares of a win of the first entrant on the pilot's prompts, by the two entrants.
-        adaptive: How pairs stop.
-
-    Returns:
-        A share from 0 to 1; None if a pair has no share in the pilot, or nothing is left.
-    """
-    rows = last_rounds(course.rows)
-    names = [(row.entrant_a, row.entrant_b) for row in rows]
-    settled = [row.looked_at - row.pending for row in rows]
-    n_open = sum(row.prompts - done for row, done in zip(rows, settled, strict=True))
-    if not n_open or any(not pilot.get(name) for name in names):
-        return None
-    n_prompts = max(row.prompts for row in rows)
-    rule = stopping_rule(adaptive, n_pairs=len(rows), n_prompts=n_prompts)
-    rng = np.random.default_rng(0)
-    n_simulations = max(3, min(_MOST_SIMULATIONS, _SIMULATED_PAIRS // len(rows)))
-    n_asked = 0.0
-    for _ in range(n_simulations):
-        played = []
-        for name, row, shares in zip(names, rows, course.shares, strict=True):
-            drawn = rng.choice(np.asarray(pilot[name]), row.prompts)
-            if not row.pending:
-                drawn[: shares.size] = shares
-            played.append(drawn)
-        for decision, row, done in zip(sequential.decide(played, rule), rows, settled, strict=True):
-            ordered = decision.judged or row.prompts
-            tail = adaptive.tail * (row.prompts - ordered)
-            n_asked += max(0.0, ordered + tail - done)
-    return n_asked / n_simulations / n_open
 
 
 class _Duel:
@@ -413,36 +410,54 @@ def _signed_evidence(evidence: PairEvidence) -> NDArray[np.float64]:
     return clipped
 
 
-def is_free_with(judging: JudgingConfig) -> Callable[[PairToJudge], bool]:
-    """Return a test of whether a pair is settled without asking, having identical responses."""
-    return lambda pair: judging.identical_responses_tie and pair.response_a == pair.response_b
-
-
-def verdicts_in_ledger(
-    ledger: Ledger,
+def course_so_far(
+    plan: TournamentPlan,
+    mode: Mode,
+    pairs: Sequence[PairToJudge],
     rubric: Rubric,
-    judging: JudgingConfig,
-    build: Callable[[list[PairToJudge]], Sequence[JudgeRequests]],
-) -> FindVerdicts:
-    """Return a function that reads from the ledger how pairs were settled during judging.
-
-    Args:
-        ledger: Where the replies are.
-        rubric: What the judges go by.
-        judging: How replies are read, and whether pairs of one text are asked about.
-        build: Builds the requests to every judge about some pairs.
-    """
+    judges: Sequence[Judge],
+    ledger: Ledger,
+) -> Course:
+    """Decide which pairs of a dimension are judged, from the replies that the ledger holds."""
+    judging = plan.config.judging
     is_free = is_free_with(judging)
 
     def find(pairs: Sequence[PairToJudge]) -> Mapping[PairKey, Sequence[VerdictRow]]:
         identical = [pair for pair in pairs if is_free(pair)]
-        requests = build(list(pairs))
+        requests = [requests_of_share(plan, pairs, rubric, judge) for judge in judges]
         rows = reply_rows(
             by_pair(pairs, requests), pairs, ledger.iterate_replies, rubric, identical=identical
         )
         return _verdicts(rows, judging)
 
-    return find
+    return decide_mode(plan, mode, pairs, find, dimension=rubric.dimension, judges=judges)
+
+
+def decide_mode(
+    plan: TournamentPlan,
+    mode: Mode,
+    pairs: Sequence[PairToJudge],
+    find_verdicts: FindVerdicts,
+    *,
+    dimension: str,
+    judges: Sequence[Judge],
+) -> Course:
+    """Decide which pairs of a dimension are judged, as a mode of the config says."""
+    adaptive = adaptive_of(plan.config.mode(mode))
+    return decide(
+        pairs,
+        find_verdicts,
+        dimension=dimension,
+        adaptive=None if adaptive is None or adaptive.rounds == 1 else adaptive,
+        is_free=is_free_with(plan.config.judging),
+        weigh=weigh_judges(plan.config, mode),
+        count_shown=count_shown(judges),
+    )
+
+
+def is_free_with(judging: JudgingConfig) -> Callable[[PairToJudge], bool]:
+    """Return a test of whether a pair is settled without asking, having identical responses."""
+    return lambda pair: judging.identical_responses_tie and pair.response_a == pair.response_b
 
 
 def verdicts_in_table(replies: AnyTable, judging: JudgingConfig) -> FindVerdicts:
@@ -489,67 +504,3 @@ def _is_unreadable(row: JudgeReplyRow, judging: JudgingConfig) -> bool:
         reply_format=judging.reply_format,
     )
     return needs_second_question(verdict)
-
-
-@dataclass(frozen=True, slots=True)
-class Unasked:
-    """The presentations to its judges that an adaptive run did not ask.
-
-    Attributes:
-        planned: All that there are.
-        not_needed: Those that a stop made unnecessary.
-        undecided: Those of later rounds that may still be needed.
-        pairs: Pairs of responses in all.
-        pairs_not_needed: Those of them that a stop made unnecessary.
-        pairs_undecided: Those of later rounds.
-    """
-
-    planned: int
-    not_needed: int
-    undecided: int
-    pairs: int
-    pairs_not_needed: int
-    pairs_undecided: int
-
-    @classmethod
-    def of(cls, decisions: pd.DataFrame | None) -> Unasked | None:
-        """Count them in the table `judging_decisions`; None where no pair stops."""
-        rows = [] if decisions is None else last_rounds(rows_of(DecisionRow, decisions))
-        if all(row.goal == EVERYTHING for row in rows):
-            return None
-        return cls(
-            planned=sum(row.presentations for row in rows),
-            not_needed=sum(row.presentations_not_needed for row in rows),
-            undecided=sum(row.presentations_undecided for row in rows),
-            pairs=sum(row.pairs for row in rows),
-            pairs_not_needed=sum(row.not_needed for row in rows),
-            pairs_undecided=sum(row.undecided for row in rows),
-        )
-
-
-Weigh = Callable[[PairKey], float]
-"""Returns how many prompts the verdict on a pair stands for."""
-
-
-def weights_of(decisions: pd.DataFrame) -> Weigh | None:
-    """Return the weight of verdicts by table `judging_decisions`; None if all weigh 1."""
-    rows = last_rounds(rows_of(DecisionRow, decisions))
-    if all(row.goal == EVERYTHING for row in rows):
-        return None
-    tails = {(name, row.entrant_a, row.entrant_b): row.weight for row in rows for name in row.tail}
-    return lambda key: tails.get((key[0], *key[2:]), 1.0)
-
-
-def sides_of(decisions: pd.DataFrame) -> frozenset[tuple[str, str]] | None:
-    """Return the decided pairs as (better, worse); None if no pair stops early.
-
-    All decisions are right together at the configured confidence.
-    """
-    rows = last_rounds(rows_of(DecisionRow, decisions))
-    if all(row.goal == EVERYTHING for row in rows):
-        return None
-    return frozenset(
-        (row.side, row.entrant_b if row.side == row.entrant_a else row.entrant_a)
-        for row in rows
-        if row.side is not None
-    )

@@ -1,11 +1,11 @@
 import math
 
 from tests.reports.builders import leader_row
-from tournament_assets.ratings.decisions import DecisionRow
-from tournament_assets.reports.stopping_tables import stopping_section
-from tournament_assets.tournament.judges import AdaptiveConfig
+from tournament_assets.extras.stopping.decisions import DecisionRow
+from tournament_assets.extras.stopping.mode_keys import AdaptiveConfig, AdaptiveKeys
+from tournament_assets.extras.stopping.stopping_tables import stopping_section
 
-STOPPING = AdaptiveConfig(goal="bank")
+STOPPING = AdaptiveKeys(adaptive=AdaptiveConfig(goal="bank"))
 WEAK = "weak $x$"
 LADDER = {"factuality": [leader_row("strong", 1450.0, above=[WEAK]), leader_row(WEAK, 1350.0)]}
 
@@ -42,7 +42,7 @@ def row(number: int, *, decided: bool, goal: str = "bank") -> DecisionRow:
 
 def test_the_section_names_the_question_and_counts_what_was_saved() -> None:
     rows = [row(1, decided=False), row(2, decided=True)]
-    section = stopping_section(rows, LADDER, adaptive=STOPPING, prices={"factuality": 4.2})
+    section = stopping_section(rows, LADDER, mode_config=STOPPING, prices={"factuality": 4.2})
     assert section is not None
     assert "every prompt of this bank" in section.sentences[0]
     assert "1 of 1" in section.sentences[2]
@@ -59,7 +59,7 @@ def test_the_section_names_the_question_and_counts_what_was_saved() -> None:
 
 def test_the_other_question_has_other_words_and_equal_rows_equal_pictures() -> None:
     rows = [row(2, decided=True, goal="population")]
-    sections = [stopping_section(rows, LADDER, adaptive=STOPPING, prices={}) for _ in range(2)]
+    sections = [stopping_section(rows, LADDER, mode_config=STOPPING, prices={}) for _ in range(2)]
     assert sections[0] is not None
     assert "prompts such as these" in sections[0].sentences[0]
     assert sections[0] == sections[1]
@@ -70,7 +70,7 @@ def test_a_decision_for_the_lower_rated_says_so_beside_it() -> None:
     higher = {"factuality": [leader_row("strong", 1350.0, above=[WEAK]), leader_row(WEAK, 1450.0)]}
     ahead = []
     for ladder in (LADDER, higher):
-        section = stopping_section([row(2, decided=True)], ladder, adaptive=STOPPING, prices={})
+        section = stopping_section([row(2, decided=True)], ladder, mode_config=STOPPING, prices={})
         assert section is not None
         ahead.append(section.tables[0][1].rows[0][1])
     assert ahead == ["strong", "strong, against the ratings"]

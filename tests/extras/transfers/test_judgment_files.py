@@ -11,16 +11,16 @@ from hypothesis import strategies as st
 from upath import UPath
 
 from tests.fuzz.pools import ROW
-from tournament_assets.foundation.errors import InputError
-from tournament_assets.judging.batch_service import TokenUsage
-from tournament_assets.judging.requests.pairs import Presentation
-from tournament_assets.judging.requests.verdict_parsing import read_reply
-from tournament_assets.storage.judgment_files import (
+from tournament_assets.extras.transfers.judgment_files import (
     JudgmentRecord,
     parse_judgment,
     read_judgments,
     write_judgments,
 )
+from tournament_assets.foundation.errors import InputError
+from tournament_assets.judging.batch_service import TokenUsage
+from tournament_assets.judging.requests.pairs import Presentation
+from tournament_assets.judging.requests.verdict_parsing import read_reply
 from tournament_assets.tournament.verdicts import Verdict
 
 KEY = ROW["request_key"]

@@ -11,7 +11,9 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from tests.projects import ENTRANTS
+from tests.graph.paid_projects import PaidProject, paid_project
+from tests.graph.test_plain_runs import compare_engines
+from tests.projects import ENTRANTS, make_project
 from tests.rows import stored_rows
 from tests.torture.rounds import ADAPTIVE, N_PROMPTS, ask_in_rounds, make_larger
 from tournament_assets.cli.battles import battles_group
@@ -30,8 +32,6 @@ from tournament_assets.tournament.asset_rows import VerdictRow
 from tournament_assets.tournament.battles import RatingSettings
 from tournament_assets.tournament.verdicts import Judgment, Outcome
 from tournament_assets.verdicts.table_rows import judgments_of
-
-from .paid_projects import PaidProject, paid_project
 
 PRICES = {"claude-headline": {"input": 4.0, "output": 20.0}}
 
@@ -330,3 +330,9 @@ def test_the_budget_holds_for_every_round_and_nothing_is_asked_twice(tmp_path: P
         assert paid.n_asked == asked
         accounts = paid.server.log
         assert accounts.requests + accounts.messages == asked
+
+
+def test_both_engines_store_the_same_bytes_where_pairs_stop(tmp_path: Path) -> None:
+    project = make_project(tmp_path / "plain", dimensions=("factuality",))
+    make_larger(project, adaptive=ADAPTIVE)
+    compare_engines(project, "headline")

@@ -2,7 +2,10 @@
 
 from collections.abc import Mapping, Sequence
 from functools import partial
+from typing import TYPE_CHECKING
 
+from tournament_assets.extras.stopping.decisions import DecisionRow, last_rounds
+from tournament_assets.extras.stopping.mode_keys import adaptive_of
 from tournament_assets.foundation.formatting import (
     format_confidence,
     format_count_of,
@@ -10,9 +13,15 @@ from tournament_assets.foundation.formatting import (
     format_share,
     join_names,
 )
-from tournament_assets.ratings.decisions import DecisionRow, last_rounds
 from tournament_assets.reports.claims import mark
-from tournament_assets.reports.figures.figures import draw_evidence, themed_pictures
+from tournament_assets.reports.figures.canvas import (
+    LIGHT,
+    Palette,
+    label_axis,
+    new_figure,
+    short_label,
+)
+from tournament_assets.reports.figures.figures import themed_pictures
 from tournament_assets.reports.rendering import render_part
 from tournament_assets.reports.report_tables import (
     Cell,
@@ -21,9 +30,12 @@ from tournament_assets.reports.report_tables import (
     ThemedPicture,
 )
 from tournament_assets.tournament.asset_rows import LeaderboardRow, by_dimension
-from tournament_assets.tournament.judges import AdaptiveConfig
+from tournament_assets.tournament.places import Frozen
 
-_TEMPLATE = "stopping.jinja"
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+_TEMPLATE = "stopping/templates/stopping.jinja"
 _GOALS = ("bank", "population")
 """The goals of runs that stop."""
 _CERTAIN = 99_999
@@ -34,7 +46,7 @@ def stopping_section(
     judging_decisions: Sequence[DecisionRow],
     leaderboard: Mapping[str, Sequence[LeaderboardRow]],
     *,
-    adaptive: AdaptiveConfig | None,
+    mode_config: Frozen,
     prices: Mapping[str, float | None],
 ) -> ReportSection | None:
     """Return the report section on where judging stopped.
@@ -42,9 +54,10 @@ def stopping_section(
     Args:
         judging_decisions: Rows of the table, all dimensions.
         leaderboard: Rows of the table by dimension, best entrant first.
-        adaptive: How pairs stop; None where every pair is judged on every prompt.
+        mode_config: What the config says about the mode.
         prices: US dollars that judging cost, by dimension; None where no price is known.
     """
+    adaptive = adaptive_of(mode_config)
     last = last_rounds(row for row in judging_decisions if row.goal in _GOALS)
     if adaptive is None or not last:
         return None
@@ -128,3 +141,37 @@ def _picture(dimension: str, rows: Sequence[DecisionRow]) -> ThemedPicture:
         f"Decided: {join_names(decided) if decided else 'none'}. The table holds the numbers.",
         themed_pictures(partial(draw_evidence, rows)),
     )
+
+
+_MOST_LINES = 45
+_EDGE = 1.15
+
+
+def draw_evidence(rows: Sequence[DecisionRow], *, palette: Palette = LIGHT) -> "Figure":
+    """Draw the evidence of every two entrants of a dimension against the prompts.
+
+    It is a fraction of what a decision needs: a line that reaches the upper edge decides for the
+    entrant named first, the lower edge for the other.
+    """
+    figure, axes = new_figure(height=3.0, palette=palette)
+    for edge in (-1, 1):
+        axes.axhline(edge, color=palette.accent, linewidth=1.0, linestyle="--")
+    axes.axhline(0, color=palette.grid, linewidth=0.7)
+    longest = sorted(rows, key=lambda row: -len(row.path))[:_MOST_LINES]
+    for index, row in enumerate(longest):
+        colour = palette.lines[index % len(palette.lines)]
+        heights = [0.0, *(max(-_EDGE, min(_EDGE, evidence)) for evidence in row.path)]
+        name = f"{short_label(row.entrant_a)} : {short_label(row.entrant_b)}"
+        axes.plot(range(len(heights)), heights, color=colour, linewidth=1.4, label=name)
+    if len(longest) <= len(palette.lines):
+        legend = axes.legend(
+            loc="center left", bbox_to_anchor=(1.0, 0.5), fontsize=8, labelcolor=palette.ink
+        )
+        legend.get_frame().set_alpha(0)
+        for text in legend.get_texts():
+            text.set_parse_math(False)
+    axes.set_xlim(0, max(row.prompts for row in rows))
+    axes.set_ylim(-_EDGE - 0.1, _EDGE + 0.1)
+    axes.set_yticks([-1, 0, 1], ["second ahead", "open", "first ahead"])
+    label_axis(axes, "prompts judged, in the order of their hashes", "", palette=palette)
+    return figure

@@ -20,8 +20,8 @@ from tests.browser.servers import dagster_dev
 from tests.daemon.daemons import look_often
 from tests.projects import SmallProject, make_project
 from tests.torture.rounds import ADAPTIVE, make_larger
+from tournament_assets.extras.stopping.decisions import DecisionRow, last_rounds
 from tournament_assets.project.project_files import prepare_dagster_home
-from tournament_assets.ratings.decisions import DecisionRow, last_rounds
 from tournament_assets.storage.tables import decode_parquet, rows_of
 
 PRESENTATIONS = 330

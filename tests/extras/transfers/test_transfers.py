@@ -13,6 +13,7 @@ import pytest
 import sqlalchemy as sa
 import yaml
 
+from tests.extras.transfers.test_judgment_files import RECORD
 from tests.projects import (
     SmallProject,
     bank_rows,
@@ -20,7 +21,8 @@ from tests.projects import (
     recorded_responses,
     write_json_lines,
 )
-from tests.storage.test_judgment_files import RECORD
+from tournament_assets.extras.transfers.judgment_files import write_judgments
+from tournament_assets.extras.transfers.transfers import import_files, import_judgments
 from tournament_assets.foundation.errors import InputError
 from tournament_assets.judging.requests.pairs import PairToJudge
 from tournament_assets.ledger import Ledger
@@ -29,9 +31,7 @@ from tournament_assets.preparing.existing_work import (
     known_responses,
     load_bank_and_selection,
 )
-from tournament_assets.preparing.transfers import import_files, import_judgments
 from tournament_assets.project.plan import TournamentPlan, load_plan
-from tournament_assets.storage.judgment_files import write_judgments
 from tournament_assets.tournament.entrants import AnthropicApiEntrant
 
 

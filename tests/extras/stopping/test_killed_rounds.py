@@ -2,8 +2,14 @@ from itertools import chain
 from pathlib import Path
 from random import Random
 
+import pytest
+
+from tests.torture.conftest import nursery
 from tests.torture.forking import Nursery
 from tests.torture.rounds import random_lives, run_killed
+
+__all__ = ["nursery"]
+pytestmark = pytest.mark.e2e
 
 
 def test_killed_between_rounds_it_asks_nothing_twice_and_decides_the_same(

@@ -16,6 +16,11 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tournament_assets.extras.transfers.judgment_files import (
+    JudgmentRecord,
+    read_judgments,
+    write_judgments,
+)
 from tournament_assets.foundation.errors import InputError, make_each
 from tournament_assets.foundation.json_lines import numbered_lines, parse_object, read_json_lines
 from tournament_assets.judging.batch_service import TOKEN_NAMES, TokenUsage, takes_batches
@@ -46,7 +51,6 @@ from tournament_assets.responses.api_responses import (
     keep_paid_responses,
     planned_responses,
 )
-from tournament_assets.storage.judgment_files import JudgmentRecord, read_judgments, write_judgments
 from tournament_assets.tournament.config import Mode
 from tournament_assets.tournament.entrants import (
     AnthropicApiEntrant,

@@ -5,6 +5,14 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Annotated
 
+import pandas as pd
+
+from tournament_assets.storage.tables import rows_of
+from tournament_assets.verdicts.rounds import RoundsOutcome
+
+EVERYTHING = "everything"
+"""The goal of a run that judges everything, without stopping early."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DecisionRow:
@@ -47,3 +55,26 @@ def last_rounds(rows: Iterable[DecisionRow]) -> list[DecisionRow]:
     """Return the last row of every two entrants on every dimension."""
     groups = groupby(rows, key=lambda row: (row.dimension, row.entrant_a, row.entrant_b))
     return [list(of_two)[-1] for _, of_two in groups]
+
+
+def outcome_of_decisions(decisions: pd.DataFrame) -> RoundsOutcome | None:
+    """Return what the table of a dimension came to; None if everything was judged."""
+    rows = last_rounds(rows_of(DecisionRow, decisions))
+    if all(row.goal == EVERYTHING for row in rows):
+        return None
+    return RoundsOutcome(
+        presentations=sum(row.presentations for row in rows),
+        presentations_not_needed=sum(row.presentations_not_needed for row in rows),
+        presentations_undecided=sum(row.presentations_undecided for row in rows),
+        pairs=sum(row.pairs for row in rows),
+        pairs_not_needed=sum(row.not_needed for row in rows),
+        pairs_undecided=sum(row.undecided for row in rows),
+        weights={
+            (name, row.entrant_a, row.entrant_b): row.weight for row in rows for name in row.tail
+        },
+        decided=frozenset(
+            (row.side, row.entrant_b if row.side == row.entrant_a else row.entrant_a)
+            for row in rows
+            if row.side is not None
+        ),
+    )
