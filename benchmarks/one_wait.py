@@ -28,6 +28,7 @@ from tests.loopback.faults.servers import FaultyServer
 from tournament_assets.graph.automation.jobs import Stage
 from tournament_assets.graph.run_options import RunOptions
 from tournament_assets.launching import run_tournament
+from tournament_assets.project.plan import load_plan
 
 N_PROMPTS, N_ENTRANTS, N_WORDS = 24, 4, 40
 MODELS = ("claude-opus-5-5", "claude-sonnet-5-5", "claude-opus-4-7", "claude-haiku-5-5")
@@ -96,13 +97,16 @@ def measure(
         with FaultyServer(folder / "server", processing_seconds=latency, faults=faults) as server:
             began = time.monotonic()
             run_tournament(
-                RunOptions(config_path=path, mode="headline"),
-                environment={
-                    **os.environ,
-                    "ANTHROPIC_BASE_URL": server.url,
-                    "DAGSTER_HOME": str(folder / "project" / ".dagster_home"),
-                    "TOURNAMENT_PROJECT": str(folder / "project"),
-                },
+                load_plan(
+                    path,
+                    {
+                        **os.environ,
+                        "ANTHROPIC_BASE_URL": server.url,
+                        "DAGSTER_HOME": str(folder / "project" / ".dagster_home"),
+                        "TOURNAMENT_PROJECT": str(folder / "project"),
+                    },
+                ),
+                RunOptions("headline"),
                 on_start=clock.start,
                 on_done=clock.done,
             )

@@ -155,13 +155,13 @@ def write_project(
 
 def fill_ledger(config_path: Path, *, seed: int) -> int:
     """Put an invented reply to every request into the project's ledger; return how many."""
-    from tournament_assets.definitions import build_plan, default_ledger_url
+    from tournament_assets.definitions import default_ledger_url
     from tournament_assets.ledger import Ledger
     from tournament_assets.preparing.existing_work import existing_requests
-    from tournament_assets.project.config_files import load_config
+    from tournament_assets.project.plan import load_plan
 
     generator = np.random.default_rng(seed)
-    plan = build_plan(load_config(config_path), {})
+    plan = load_plan(config_path, {})
     with closing(Ledger(default_ledger_url(plan.project.folder))) as ledger:
         return sum(
             ledger.import_replies(

@@ -8,8 +8,8 @@ from pathlib import Path
 import dagster as dg
 
 from tests.loopback.faults.accounts import read_accounts
-from tournament_assets.definitions import build_definitions, build_plan, build_resources
-from tournament_assets.project.config_files import load_config
+from tournament_assets.definitions import build_definitions, build_resources
+from tournament_assets.project.plan import load_plan
 
 
 def edit(path: Path, old: str, new: str) -> None:
@@ -34,7 +34,7 @@ class EditDriver:
 
     def definitions(self) -> dg.Definitions:
         """What a code location holds that was loaded this moment."""
-        plan = build_plan(load_config(self.config_path), self.environment)
+        plan = load_plan(self.config_path, self.environment)
         return build_definitions([plan], self.project, self.environment)
 
     def tick(self, definitions: dg.Definitions) -> list[dg.RunRequest]:

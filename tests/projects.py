@@ -16,8 +16,7 @@ from tournament_assets.graph.plain_runs import PlainRun, run_plainly, run_unreco
 from tournament_assets.graph.run_options import RunOptions
 from tournament_assets.graph.run_summaries import RunSummary
 from tournament_assets.launching import StageListener, run_tournament
-from tournament_assets.project.config_files import load_config
-from tournament_assets.project.plan import plan_of
+from tournament_assets.project.plan import load_plan
 from tournament_assets.reports.csv_tables import read_csv_table
 from tournament_assets.storage.tables import to_arrow
 from tournament_assets.tournament.asset_rows import LeaderboardRow
@@ -54,8 +53,8 @@ class SmallProject:
     ) -> RunSummary:
         """Run without Dagster; tables are stored where Dagster would store them."""
         return run_unrecorded(
-            RunOptions(config_path=self.config_path, mode=mode, **options),
-            environment={**self.environment, **(environment or {})},
+            load_plan(self.config_path, {**self.environment, **(environment or {})}),
+            RunOptions(mode=mode, **options),
             folder=self.folder / "storage",
         )
 
@@ -68,11 +67,9 @@ class SmallProject:
         **options: Any,
     ) -> PlainRun:
         """Make tables to an asset without Dagster, with their metadata and checks; stored alike."""
-        variables = {**self.environment, **(environment or {})}
         return run_plainly(
-            plan_of(load_config(self.config_path), variables),
-            RunOptions(config_path=self.config_path, mode=mode, **options),
-            environment=variables,
+            load_plan(self.config_path, {**self.environment, **(environment or {})}),
+            RunOptions(mode=mode, **options),
             until=until,
             folder=self.folder / "storage",
         )
@@ -88,8 +85,8 @@ class SmallProject:
     ) -> RunSummary:
         """Run through Dagster, as the command does."""
         return run_tournament(
-            RunOptions(config_path=self.config_path, mode=mode, everything=everything, **options),
-            environment={**self.environment, **(environment or {})},
+            load_plan(self.config_path, {**self.environment, **(environment or {})}),
+            RunOptions(mode=mode, everything=everything, **options),
             on_start=on_start,
             on_done=lambda stage, label: None,
         )

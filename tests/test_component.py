@@ -22,10 +22,10 @@ from dagster.components.core.package_entry import (
 
 import tournament_assets
 from tests.projects import SmallProject, bank_rows, make_project
-from tournament_assets.definitions import build_guest, build_plan
+from tournament_assets.definitions import build_guest
 from tournament_assets.foundation.errors import InputError
 from tournament_assets.graph.automation.jobs import build_stages
-from tournament_assets.project.config_files import load_config
+from tournament_assets.project.plan import load_plan
 
 ROOT = Path(__file__).parents[1]
 PYPROJECT = """\
@@ -142,7 +142,7 @@ def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Host]:
 
 
 def run_to_the_leaderboard(definitions: dg.Definitions, config: Path) -> dg.DagsterInstance:
-    plan = build_plan(load_config(config), os.environ)
+    plan = load_plan(config, os.environ)
     instance = dg.DagsterInstance.ephemeral()
     for stage in build_stages(plan):
         job = definitions.resolve_job_def(stage.job_name)
@@ -246,12 +246,12 @@ def test_responses_come_from_an_asset_of_the_host(tmp_path: Path) -> None:
             [{"prompt_id": row["prompt_id"], "response": "Spoken."} for row in bank_rows()]
         )
 
-    plan = build_plan(load_config(project.config_path), {}, is_guest=True)
+    plan = load_plan(project.config_path, {}, is_guest=True)
     host = dg.Definitions(
         assets=[spoken],
         resources={"io_manager": dg.FilesystemIOManager(base_dir=str(tmp_path / "host"))},
     )
-    definitions = dg.Definitions.merge(build_guest(plan, {}), host)
+    definitions = dg.Definitions.merge(build_guest(plan), host)
     responses = dg.AssetKey(["small", "entrant_responses"])
     parents = definitions.resolve_asset_graph().get(responses).parent_keys
     assert dg.AssetKey(["models", "spoken"]) in parents
@@ -272,7 +272,7 @@ def test_responses_of_an_asset_are_refused_where_nobody_has_assets(tmp_path: Pat
     project = make_project(tmp_path)
     with_spoken_responses(project)
     with pytest.raises(InputError, match="'models/spoken'"):
-        build_plan(load_config(project.config_path), {})
+        load_plan(project.config_path, {})
 
 
 def test_names_that_the_package_does_not_have_are_refused() -> None:

@@ -8,10 +8,10 @@ import dagster as dg
 import pytest
 
 from tests.projects import SmallProject, make_project
-from tournament_assets.definitions import build_definitions, build_plan, load_project
+from tournament_assets.definitions import build_definitions, load_project
 from tournament_assets.foundation.errors import InputError
 from tournament_assets.graph.table import rows_of
-from tournament_assets.project.config_files import load_config
+from tournament_assets.project.plan import load_plan
 
 ROOT = Path(__file__).parents[1]
 HEAVY = (
@@ -50,14 +50,14 @@ def test_definitions_load_without_the_heavy_libraries() -> None:
 def test_every_config_has_every_asset_of_the_graph(definitions: dg.Definitions) -> None:
     keys = {key.to_user_string() for key in definitions.resolve_asset_graph().get_all_asset_keys()}
     configs = {name: ROOT / "configs" / f"{name}.yaml" for name in ("demo", "tournament1")}
-    plans = {name: build_plan(load_config(path), {}) for name, path in configs.items()}
+    plans = {name: load_plan(path, {}) for name, path in configs.items()}
     assert keys == {f"{name}/{asset}" for name, plan in plans.items() for asset in rows_of(plan)}
 
 
 def test_an_example_belongs_to_the_project_and_is_loaded_when_it_is_named() -> None:
-    found = load_config(ROOT / "configs" / "examples" / "demo_jury.yaml")
-    assert found.project == ROOT
-    jury = build_definitions([build_plan(found, {})], found.project, {})
+    plan = load_plan(ROOT / "configs" / "examples" / "demo_jury.yaml", {})
+    assert plan.project.folder == ROOT
+    jury = build_definitions([plan], ROOT, {})
     assert dg.AssetKey(["demo_jury", "jury"]) in jury.resolve_asset_graph().get_all_asset_keys()
 
 

@@ -34,7 +34,6 @@ import dagster as dg
 
 from tournament_assets.foundation.errors import InputError
 from tournament_assets.foundation.extensions import added_rows
-from tournament_assets.foundation.yaml_files import read_yaml
 from tournament_assets.graph.adapter import (
     build_assets,
     build_reported_checks,
@@ -55,7 +54,7 @@ from tournament_assets.graph.automation.reruns import build_beginning_jobs, refu
 from tournament_assets.graph.automation.scheduled_reruns import (
     build_schedules,
     build_sensor,
-    schedule_problems,
+    refuse_bad_schedules,
 )
 from tournament_assets.graph.resources import (
     GeneratorResource,
@@ -66,43 +65,15 @@ from tournament_assets.graph.resources import (
     build_executor,
 )
 from tournament_assets.graph.table import rows_of
-from tournament_assets.project.config_files import (
-    ConfigFile,
-    find_host,
-    load_config,
-)
+from tournament_assets.project.config_files import find_host, with_lines
 from tournament_assets.project.new_projects import as_identifier
-from tournament_assets.project.plan import TournamentPlan, plan_of, refuse_upstream_assets
+from tournament_assets.project.plan import TournamentPlan, load_plan
 from tournament_assets.project.project_files import default_ledger_url as default_ledger_url
 from tournament_assets.storage.atomic_files import write_bytes_atomically
 from tournament_assets.tournament.judge_services import SERVICES
 from tournament_assets.tournament.places import url_problem
 
 _COMPONENT = files("tournament_assets") / "data" / "component"
-
-
-def build_plan(
-    config_file: ConfigFile, environment: Mapping[str, str], *, is_guest: bool = False
-) -> TournamentPlan:
-    """Combine a configuration with the locations of its files.
-
-    Args:
-        is_guest: Whether assets of a surrounding project may supply entrants' responses.
-
-    Raises:
-        InputError: If the configuration has a schedule that Dagster cannot fire, or names an asset
-            and there is no surrounding project.
-    """
-    problems = schedule_problems(config_file.config)
-    if problems:
-        lines = read_yaml(config_file.path, what="the config")
-        raise InputError(
-            f"{config_file.path}:{lines.line_of(place)}: {problem}" for place, problem in problems
-        )
-    plan = plan_of(config_file, environment)
-    if not is_guest:
-        refuse_upstream_assets(plan)
-    return plan
 
 
 def storage_of(project: Path, environment: Mapping[str, str]) -> str:
@@ -173,7 +144,12 @@ def build_tournaments(
 
     Args:
         resource_prefix: Prefix of their resource keys.
+
+    Raises:
+        InputError: If a configuration has a schedule that Dagster cannot fire.
     """
+    for plan in plans:
+        refuse_bad_schedules(plan)
     with warnings.catch_warnings():
         # Dagster warns at every use that partition mappings and observed data versions are beta.
         warnings.simplefilter("ignore", dg.BetaWarning)
@@ -211,14 +187,14 @@ def _build_tournament(
     )
 
 
-def build_guest(plan: TournamentPlan, environment: Mapping[str, str]) -> dg.Definitions:
+def build_guest(plan: TournamentPlan) -> dg.Definitions:
     """Build one tournament within another project, whose executor runs its steps.
 
     Its resources are named after it, so that they clash with no others. The other project reports
     failures in its own way.
     """
     prefix = f"{plan.tournament_id}_"
-    resources = build_resources(plan.project.folder, environment, [plan])
+    resources = build_resources(plan.project.folder, plan.project.environment, [plan])
     return dg.Definitions.merge(
         build_tournaments([plan], resource_prefix=prefix),
         dg.Definitions(resources={f"{prefix}{key}": each for key, each in resources.items()}),
@@ -276,7 +252,7 @@ class TournamentComponent(dg.Component, dg.Model, dg.Resolvable):
         else:
             # Read from the file, so that problems name their line and edits are noticed.
             path = context.path if context.path.is_file() else context.path / "defs.yaml"
-        return build_guest(build_plan(load_config(path), os.environ, is_guest=True), os.environ)
+        return build_guest(load_plan(path, os.environ, is_guest=True))
 
 
 def load_project(
@@ -295,8 +271,9 @@ def load_project(
     broken: list[BrokenConfig] = []
     for path in sorted((project / "configs").glob("*.yaml")):
         try:
-            plan = build_plan(load_config(path), environment)
-            _check_id_is_free(plan, path, plans)
+            plan = load_plan(path, environment)
+            refuse_bad_schedules(plan)
+            _check_id_is_free(plan, plans)
         except InputError as error:
             name = name_broken_config(path, [each.name for each in broken])
             broken.append(BrokenConfig(path, name, error.problems))
@@ -312,16 +289,14 @@ def load_project(
     return build_definitions(list(plans.values()), project, environment, broken=broken)
 
 
-def _check_id_is_free(
-    plan: TournamentPlan, path: Path, earlier: Mapping[str, TournamentPlan]
-) -> None:
+def _check_id_is_free(plan: TournamentPlan, earlier: Mapping[str, TournamentPlan]) -> None:
     other = earlier.get(plan.tournament_id)
     if other is not None:
-        line = read_yaml(path, what="the config").line_of(("tournament_id",))
-        raise InputError(
-            f"{path}:{line}: tournament_id {plan.tournament_id!r} is already used by "
+        problem = (
+            f"tournament_id {plan.tournament_id!r} is already used by "
             f"{other.project.folder / other.config_path}; expected one config each; rename one"
         )
+        raise InputError(with_lines(plan.shown_path, [problem]))
 
 
 @dg.definitions

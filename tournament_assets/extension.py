@@ -19,7 +19,7 @@ does not load what `assets` needs; what a row needs only once it is called is be
 | | `GeneratedResponse`, `Prompt`, `places_of` |
 | `formats` | `RowFormat`, `FormatOptions`, `LeftOut` |
 | `commands`, `configs` | `load_config`, `TournamentPlan`, `TournamentConfig` |
-| any | `rows_of`, `render_template`, `InputError`, and the rows of tables: `PromptRow`, |
+| any | `rows_of`, `render_template`, `InputError`, and the rows of tables: `Prompt`, |
 | | `ResponseRow`, `MatchRow`, `JudgeReplyRow`, `VerdictRow`, `RatingRow`, `MeasureRow` |
 """
 

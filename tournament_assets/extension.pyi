@@ -36,7 +36,6 @@ from tournament_assets.storage.tables import rows_of as rows_of
 from tournament_assets.tournament.asset_rows import JudgeReplyRow as JudgeReplyRow
 from tournament_assets.tournament.asset_rows import MatchRow as MatchRow
 from tournament_assets.tournament.asset_rows import MeasureRow as MeasureRow
-from tournament_assets.tournament.asset_rows import PromptRow as PromptRow
 from tournament_assets.tournament.asset_rows import RatingRow as RatingRow
 from tournament_assets.tournament.asset_rows import ResponseRow as ResponseRow
 from tournament_assets.tournament.asset_rows import VerdictRow as VerdictRow

@@ -5,7 +5,7 @@ The runs are recorded in the same Dagster home that the UI shows.
 
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -16,7 +16,6 @@ import pandas as pd
 
 from tournament_assets.definitions import (
     build_definitions,
-    build_plan,
     storage_of,
 )
 from tournament_assets.foundation.errors import InputError, Problems
@@ -31,7 +30,10 @@ from tournament_assets.graph.automation.jobs import (
     op_configs,
 )
 from tournament_assets.graph.automation.reruns import PartitionKey, WorkOfStage
-from tournament_assets.graph.automation.scheduled_reruns import diagnose_automation
+from tournament_assets.graph.automation.scheduled_reruns import (
+    diagnose_automation,
+    refuse_bad_schedules,
+)
 from tournament_assets.graph.local_runs import (
     PROCESS_TAG,
     close_runs_of_dead_processes,
@@ -44,18 +46,12 @@ from tournament_assets.graph.rows import axis_names
 from tournament_assets.graph.run_options import RunOptions, asks_again
 from tournament_assets.graph.run_summaries import RunSummary, summarise_run
 from tournament_assets.graph.table import row_of, rows_of
-from tournament_assets.judging.batch_service import TokenCounter
-from tournament_assets.judging.costs.estimates import JudgingEstimate
-from tournament_assets.ledger import Ledger
 from tournament_assets.ledger.leases import own_identity
 from tournament_assets.preparing import preflight
-from tournament_assets.preparing.estimates import estimate_judging
-from tournament_assets.preparing.preflight import Finding, refuse_bad_input
-from tournament_assets.project.config_files import load_config
-from tournament_assets.project.plan import TournamentPlan
+from tournament_assets.preparing.preflight import Finding
+from tournament_assets.project.plan import TournamentPlan, load_plan
 from tournament_assets.project.project_files import Project, load_rubrics, prepare_dagster_home
 from tournament_assets.provenance.origins import rerun_command
-from tournament_assets.providers.openers import JudgeConnection
 from tournament_assets.responses.local_responses import release_models
 from tournament_assets.storage.tables import StoredTable, decode_parquet, derive_schema
 from tournament_assets.tournament.config import Mode
@@ -65,9 +61,9 @@ StageListener = Callable[[Stage, str], object]
 
 
 def run_tournament(
+    plan: TournamentPlan,
     options: RunOptions,
     *,
-    environment: Mapping[str, str],
     on_start: StageListener,
     on_done: StageListener,
     on_fresh: StageListener = lambda _stage, _label: None,
@@ -78,32 +74,23 @@ def run_tournament(
 
     Args:
         options: What to run.
-        environment: The environment variables.
         on_start: Called before each stage and partition begins.
         on_done: Called when one has succeeded.
         on_fresh: Called for each stage and partition that is skipped.
     """
     began_at = datetime.now(UTC).replace(microsecond=0)
-    config_file = load_config(options.config_path)
-    plan = replace(build_plan(config_file, environment), no_budget=options.no_budget)
-    refuse_bad_input(
-        plan,
-        options.mode,
-        skip_judging=options.skip_judging,
-        judge_model=options.judge_model,
-        ledger_url=plan.project.ledger_url,
-        needs_no_budget=options.no_budget or options.rejudge,
-        allows_partial=options.partial,
-    )
+    plan = replace(plan, no_budget=options.no_budget)
+    options.refuse_bad_input(plan)
     told = options.told(plan, load_rubrics(plan.config, plan.project), began_at)
-    home = prepare_dagster_home(config_file.project, environment.get("DAGSTER_HOME"))
-    definitions = build_definitions([plan], config_file.project, environment)
+    folder, environment = plan.project.folder, plan.project.environment
+    definitions = build_definitions([plan], folder, environment)
+    home = prepare_dagster_home(folder, environment.get("DAGSTER_HOME"))
     with (
         open_instance(home) as instance,
         noticed_interrupts() as was_interrupted,
     ):
         close_runs_of_dead_processes(instance)
-        storage = storage_of(config_file.project, environment)
+        storage = storage_of(folder, environment)
         runner = _Runner(plan, options, told, definitions, instance, storage, was_interrupted)
         runner.run(on_start, on_done, on_fresh)
         return runner.summary()
@@ -230,54 +217,15 @@ class _Runner:
             release_models()
 
 
-def estimate_tournament(
-    config_path: Path,
-    mode: Mode,
-    *,
-    environment: Mapping[str, str],
-    judge_model: str | None = None,
-    counts_tokens: bool = False,
-) -> JudgingEstimate:
-    """Estimate the cost of judging a mode, without asking the judge.
-
-    Args:
-        counts_tokens: Let the service count the tokens of a sample of requests, which is free.
-    """
-    with opened_ledger(config_path, environment) as (plan, ledger), ExitStack() as stack:
-        lead = plan.config.lead(mode, model=judge_model)
-        if lead.model_problem is not None:
-            raise InputError(lead.model_problem)
-        counter: TokenCounter | None = None
-        if counts_tokens:
-            judge = JudgeConnection.from_environment(environment, plan.project.folder)
-            service = stack.enter_context(judge.service(lead))
-            if not isinstance(service, TokenCounter):
-                raise InputError(
-                    f"the service {lead.service!r} counts no tokens; expected one "
-                    "that does; estimate without --count-tokens"
-                )
-            counter = service
-        return estimate_judging(plan, mode, ledger=ledger, judge_model=judge_model, counter=counter)
-
-
-@contextmanager
-def opened_ledger(
-    config_path: Path, environment: Mapping[str, str]
-) -> Iterator[tuple[TournamentPlan, Ledger]]:
-    """Read a tournament's configuration and open its ledger while the context is entered."""
-    plan = build_plan(load_config(config_path), environment)
-    with closing(Ledger(plan.project.ledger_url)) as ledger:
-        yield plan, ledger
-
-
 class StoredTables:
     """The stored tables of one mode of a tournament."""
 
-    def __init__(self, plan: TournamentPlan, mode: Mode, *, environment: Mapping[str, str]) -> None:
+    def __init__(self, plan: TournamentPlan, mode: Mode) -> None:
         """Prepare to read; nothing is read yet."""
         self._plan, self._mode = plan, mode
-        self._definitions = build_definitions([plan], plan.project.folder, environment)
-        self._home = prepare_dagster_home(plan.project.folder, environment.get("DAGSTER_HOME"))
+        folder, environment = plan.project.folder, plan.project.environment
+        self._definitions = build_definitions([plan], folder, environment)
+        self._home = prepare_dagster_home(folder, environment.get("DAGSTER_HOME"))
         self._problems = Problems()
 
     def of_mode(self, name: str) -> pd.DataFrame:
@@ -361,14 +309,17 @@ def diagnose_project(
     """
     yield from preflight.diagnose_packages()
     yield from preflight.diagnose_extensions()
-    plans = []
+    plans: list[TournamentPlan] = []
     paths = config_paths or sorted((project / "configs").glob("*.yaml"))
     for path in paths:
         try:
-            plans.append(build_plan(load_config(path), environment))
+            plan = load_plan(path, environment)
+            refuse_bad_schedules(plan)
         except InputError as error:
             for problem in error.problems:
                 yield preflight.Finding(str(path), preflight.Health.BROKEN, problem)
+        else:
+            plans.append(plan)
     if not paths:
         yield preflight.Finding(
             "configs",
@@ -377,13 +328,10 @@ def diagnose_project(
             "start in a project's folder, or write a project here: `tournament init`",
         )
     yield preflight.diagnose_device(plans, environment.get("TOURNAMENT_DEVICE", ""))
-    ledger_url = Project(project, environment).ledger_url
-    yield preflight.diagnose_ledger(ledger_url, plans)
+    yield preflight.diagnose_ledger(Project(project, environment).ledger_url, plans)
     yield preflight.diagnose_storage(storage_of(project, environment))
     for plan in plans:
-        yield from preflight.diagnose_tournament(
-            plan, environment=environment, ledger_url=ledger_url, is_wanted=bool(config_paths)
-        )
+        yield from preflight.diagnose_tournament(plan, is_wanted=bool(config_paths))
     home = prepare_dagster_home(project, environment.get("DAGSTER_HOME"))
     with open_instance(home) as instance:
         yield from diagnose_automation(plans, instance)

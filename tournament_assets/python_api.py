@@ -29,13 +29,14 @@ from tournament_assets.foundation.arguments import checked
 from tournament_assets.foundation.errors import InputError
 from tournament_assets.graph.plain_runs import PlainRun, run_plainly, run_unrecorded
 from tournament_assets.graph.run_options import RunOptions
-from tournament_assets.project.config_files import find_project, load_config, write_config
+from tournament_assets.preparing.estimates import estimate_tournament
+from tournament_assets.project.config_files import load_config, write_config
 from tournament_assets.project.new_projects import (
     NewTournament,
     write_new_project,
     written_rubrics,
 )
-from tournament_assets.project.plan import plan_of
+from tournament_assets.project.plan import TournamentPlan, load_plan
 from tournament_assets.python_results import (
     Comparison,
     GateResult,
@@ -304,16 +305,9 @@ class Tournament(Shown):
             InputError: If the config, the bank, a rubric or a recorded file cannot be used.
             JudgeError: If the service cannot count tokens.
         """
-        from tournament_assets.launching import estimate_tournament
-
+        plan = self._plan(mode)
         return PriceEstimate(
-            estimate_tournament(
-                self.config_path,
-                self._known(mode),
-                environment=self._variables,
-                judge_model=judge_model,
-                counts_tokens=count_tokens,
-            )
+            estimate_tournament(plan, mode, judge_model=judge_model, counts_tokens=count_tokens)
         )
 
     @checked
@@ -354,9 +348,9 @@ class Tournament(Shown):
             if progress is not None:
                 progress(f"{title} ({label})" if label else title)
 
+        plan = self._plan(mode)
         options = RunOptions(
-            config_path=self.config_path,
-            mode=self._known(mode),
+            mode=mode,
             judge_model=judge_model,
             limit_pairs=limit_pairs,
             skip_judging=skip_judging,
@@ -367,13 +361,13 @@ class Tournament(Shown):
             from tournament_assets.launching import run_tournament
 
             done = run_tournament(
+                plan,
                 options,
-                environment=self._variables,
                 on_start=lambda *_: None,
                 on_done=lambda stage, label: tell(stage.title, label),
             )
         else:
-            done = run_unrecorded(options, environment=self._variables, on_done=tell)
+            done = run_unrecorded(plan, options, on_done=tell)
         return Run(done.directory, read_manifest(done.directory), done.warnings)
 
     @checked
@@ -407,16 +401,9 @@ class Tournament(Shown):
         Example:
             >>> ta.load("configs/demo.yaml").tables("pilot", until="match_list")
         """
-        options = RunOptions(
-            config_path=self.config_path,
-            mode=self._known(mode),
-            limit_pairs=limit_pairs,
-            skip_judging=skip_judging,
-        )
         return run_plainly(
-            plan_of(load_config(self.config_path), self._variables),
-            options,
-            environment=self._variables,
+            self._plan(mode),
+            RunOptions(mode=mode, limit_pairs=limit_pairs, skip_judging=skip_judging),
             until=until,
             values=given,
             folder=None if folder is None else Path(folder),
@@ -431,20 +418,20 @@ class Tournament(Shown):
         Args:
             output_dir: Where the run directories are, if not in the project folder's `runs/`.
         """
-        folder = find_project(self.config_path) / "runs" if output_dir is None else Path(output_dir)
-        tournament_id = self.config.tournament_id
-        found = find_runs(folder, tournament_id=tournament_id, mode=self._known(mode))
+        file = load_config(self.config_path)
+        file.config.mode(mode)
+        folder = file.project / "runs" if output_dir is None else Path(output_dir)
+        found = find_runs(folder, tournament_id=file.config.tournament_id, mode=mode)
         for problem in found.problems:
             python_warnings.warn(problem, stacklevel=2)
         return tuple(open_run(directory) for directory in found.directories)
 
-    def _known(self, mode: Mode) -> Mode:
-        self.config.mode(mode)
-        return mode
-
-    @property
-    def _variables(self) -> Mapping[str, str]:
-        return os.environ if self.environment is None else self.environment
+    def _plan(self, mode: Mode) -> TournamentPlan:
+        """Return what the file says now, if it has the mode."""
+        variables = os.environ if self.environment is None else self.environment
+        plan = load_plan(self.config_path, variables)
+        plan.config.mode(mode)
+        return plan
 
     def _document(self) -> Document:
         config = self.config

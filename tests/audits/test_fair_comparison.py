@@ -29,9 +29,9 @@ from tournament_assets.ratings.rating_methods import (
     neighbours,
     rating_rows,
 )
-from tournament_assets.tournament.asset_rows import PromptRow, RatingRow
+from tournament_assets.tournament.asset_rows import RatingRow
 from tournament_assets.tournament.battles import RatingSettings
-from tournament_assets.tournament.prompts import answer_key
+from tournament_assets.tournament.prompts import Prompt, answer_key
 from tournament_assets.tournament.verdicts import Judgment, Outcome
 
 NAMES = ("ada", "bob", "cyd", "dot")
@@ -73,10 +73,8 @@ def compare(
 
 def planned(
     name: str, source: str = "s", category: str | None = None, tags: tuple[str, ...] = ()
-) -> PromptRow:
-    return PromptRow(
-        prompt_id=name, text="?", source=source, category=category, tags=tags, extra="{}"
-    )
+) -> Prompt:
+    return Prompt(prompt_id=name, text="?", source=source, category=category, tags=tags, extra="{}")
 
 
 def of(

@@ -14,9 +14,8 @@ from playwright.sync_api import Browser, Page, expect, sync_playwright
 from playwright.sync_api import TimeoutError as PlaywrightTimeoutError
 
 from tests.projects import SmallProject
-from tournament_assets.definitions import build_plan
 from tournament_assets.graph.table import rows_of
-from tournament_assets.project.config_files import load_config
+from tournament_assets.project.plan import load_plan
 
 CHROMIUM = shutil.which("chromium")
 SCREENSHOTS = Path(__file__).parents[1] / "screenshots"
@@ -123,7 +122,7 @@ def narrow_to(page: Page, selection: str) -> None:
 
 def count_made(project: SmallProject) -> int:
     """Count what the graph makes: neither read from outside nor made on request."""
-    rows = rows_of(build_plan(load_config(project.config_path), project.environment)).values()
+    rows = rows_of(load_plan(project.config_path, project.environment)).values()
     return sum(row.stored_as != "file" and not row.on_request for row in rows)
 
 

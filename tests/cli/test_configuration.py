@@ -12,7 +12,6 @@ from click.testing import CliRunner
 import tournament_assets as ta
 from tournament_assets.cli import main
 from tournament_assets.cli.configuration import render_page
-from tournament_assets.definitions import build_plan
 from tournament_assets.foundation.errors import InputError
 from tournament_assets.graph.run_options import RunOptions
 from tournament_assets.launching import run_tournament
@@ -21,7 +20,7 @@ from tournament_assets.preparing.existing_work import existing_requests
 from tournament_assets.preparing.preflight import refuse_bad_input
 from tournament_assets.project.config_files import load_config
 from tournament_assets.project.new_projects import as_identifier, write_new_project
-from tournament_assets.project.plan import TournamentPlan
+from tournament_assets.project.plan import TournamentPlan, load_plan
 from tournament_assets.tournament.judges import JudgingConfig
 
 DEMO = Path(__file__).parents[2] / "configs" / "demo.yaml"
@@ -64,7 +63,7 @@ _KEYS = ("loader", "base_url", "model")
 
 
 def plan_of(config: Path) -> TournamentPlan:
-    return build_plan(load_config(config), {})
+    return load_plan(config, {})
 
 
 def systems_of(plan: TournamentPlan, folder: Path) -> dict[str, str]:
@@ -89,8 +88,8 @@ def test_an_empty_folder_becomes_a_tournament_that_runs_with_its_own_instruction
     text = text.replace("  # instructions: judge", "  instructions: judge")
     config.write_text(text.replace("  domain: code review\n", ""))
     summary = run_tournament(
-        RunOptions(config_path=config, mode="pilot"),
-        environment={"DAGSTER_HOME": str(folder / ".dagster_home")},
+        load_plan(config, {"DAGSTER_HOME": str(folder / ".dagster_home")}),
+        RunOptions("pilot"),
         on_start=lambda stage, label: None,
         on_done=lambda stage, label: None,
     )

@@ -17,6 +17,7 @@ from click.testing import CliRunner, Result
 from tests.loopback.faults.servers import FaultyServer
 from tests.projects import FinishedPilot, SmallProject, make_project
 from tournament_assets.cli import main, rare_collections
+from tournament_assets.project.plan import load_plan
 from tournament_assets.serving.ui_server import browsing_command
 
 
@@ -63,7 +64,7 @@ def test_a_pilot_prints_its_leaderboard_and_where_the_report_is(project: SmallPr
         assert words in output
     report = next(line for line in output.splitlines() if line.startswith("Report: "))
     assert Path(report.removeprefix("Report: ")).is_file()
-    assert browsing_command(project.config_path) in output
+    assert browsing_command(load_plan(project.config_path, {})) in output
 
 
 def test_what_is_loaded_is_said_before_it_is(project: SmallProject) -> None:
@@ -75,6 +76,30 @@ def test_what_is_loaded_is_said_before_it_is(project: SmallProject) -> None:
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
     assert done.stderr.startswith("mode: pilot; --mode names another\nloading Dagster")
     assert "halted; None in sys.modules" in done.stderr
+
+
+@pytest.mark.parametrize("arguments", [["rejudge", "--dry-run"], ["estimate"]], ids=" ".join)
+def test_a_config_is_read_once_by_whatever_a_command_does(
+    project: SmallProject, arguments: list[str]
+) -> None:
+    script = (
+        "import sys; from tournament_assets.cli import main\n"
+        "config, opened = sys.argv[-1], []\n"
+        "sys.addaudithook(lambda event, args: opened.append(event)\n"
+        "                 if event == 'open' and str(args[0]) == config else None)\n"
+        "try:\n"
+        "    main()\n"
+        "finally:\n"
+        "    print(len(opened), 'dagster' in sys.modules)"
+    )
+    options = ["--mode", "pilot", "--config", str(project.config_path)]
+    done = subprocess.run(
+        [sys.executable, "-c", script, *arguments, *options], capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    n_reads, loads_dagster = done.stdout.splitlines()[-1].split()
+    assert n_reads == "1"
+    assert loads_dagster == str("rejudge" in arguments)
 
 
 @pytest.mark.parametrize(

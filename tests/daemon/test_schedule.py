@@ -9,11 +9,9 @@ from dagster._core.scheduler.instigation import InstigatorType, ScheduleInstigat
 
 from tests.daemon.daemons import Daemon, look_often, turn_on, wait_until
 from tests.graph.paid_projects import paid_project
-from tournament_assets.definitions import build_plan
 from tournament_assets.graph.automation.jobs import build_rerun_stages
 from tournament_assets.graph.automation.reruns import RerunState, find_reruns
-from tournament_assets.project.config_files import load_config
-from tournament_assets.project.plan import TournamentPlan
+from tournament_assets.project.plan import TournamentPlan, load_plan
 from tournament_assets.project.project_files import prepare_dagster_home
 
 HOUR = 3600
@@ -26,7 +24,7 @@ def test_the_daemon_makes_up_for_sixty_missed_ticks_once_although_it_is_killed_o
     with paid_project(tmp_path) as paid:
         paid.project.merge_config(modes={"headline": {"schedule": {"cron": "* * * * *"}}})
         paid.project.merge_config(judging={"tests": {"anchor_pairs": 0}})
-        plan = build_plan(load_config(paid.project.config_path), paid.environment)
+        plan = load_plan(paid.project.config_path, paid.environment)
         home = prepare_dagster_home(paid.project.folder, paid.environment["DAGSTER_HOME"])
         look_often(home)
         environment = {**paid.environment, "TOURNAMENT_PROJECT": str(paid.project.folder)}

@@ -8,12 +8,10 @@ from pathlib import Path
 import yaml
 
 from tests.projects import SmallProject, make_project
-from tournament_assets.definitions import build_plan
 from tournament_assets.judging.batch_service import Channel, ReplyRow, TokenUsage
 from tournament_assets.judging.settlement.records import BatchIntent, JudgingScope, Lease
 from tournament_assets.ledger import Ledger
-from tournament_assets.project.config_files import load_config
-from tournament_assets.project.plan import TournamentPlan
+from tournament_assets.project.plan import TournamentPlan, load_plan
 
 OPUS = "claude-opus-5-5"
 ELSEWHERE = JudgingScope("another", "headline", "tone")
@@ -31,7 +29,7 @@ def make_priced_project(
 
 
 def plan_of(project: SmallProject) -> TournamentPlan:
-    return build_plan(load_config(project.config_path), project.environment)
+    return load_plan(project.config_path, project.environment)
 
 
 def ledger_url(project: SmallProject) -> str:

@@ -12,11 +12,11 @@ import pytest
 from tests.loopback.faults.servers import FaultyServer
 from tests.projects import SmallProject, make_project, recorded_responses, write_json_lines
 from tests.rows import stored_rows
-from tournament_assets.definitions import build_definitions, build_plan, default_ledger_url
+from tournament_assets.definitions import build_definitions, default_ledger_url
 from tournament_assets.graph.plain_runs import PlainRun
 from tournament_assets.graph.run_summaries import RunSummary
 from tournament_assets.ledger import Ledger
-from tournament_assets.project.config_files import load_config
+from tournament_assets.project.plan import load_plan
 from tournament_assets.project.project_files import prepare_dagster_home
 
 SECRET = "sk-test-8b1f2c"
@@ -55,7 +55,7 @@ class PaidProject:
         self.project.edit_config(checks={"max_length_effect": None})
 
     def definitions(self) -> dg.Definitions:
-        plan = build_plan(load_config(self.project.config_path), self.environment)
+        plan = load_plan(self.project.config_path, self.environment)
         return build_definitions([plan], self.project.folder, self.environment)
 
     @contextmanager

@@ -12,10 +12,9 @@ import dagster as dg
 from dagster._core.test_utils import create_run_for_test
 
 from tests.graph.paid_projects import PaidProject
-from tournament_assets.definitions import build_plan, build_resources
+from tournament_assets.definitions import build_resources
 from tournament_assets.graph.automation.reruns import Rerun, find_reruns
-from tournament_assets.project.config_files import load_config
-from tournament_assets.project.plan import TournamentPlan
+from tournament_assets.project.plan import TournamentPlan, load_plan
 from tournament_assets.project.project_files import prepare_dagster_home
 
 TICK = datetime(2026, 11, 23, 5, 0, tzinfo=UTC)
@@ -61,7 +60,7 @@ class Driver:
 
     @property
     def plan(self) -> TournamentPlan:
-        return build_plan(load_config(self.paid.project.config_path), self.paid.environment)
+        return load_plan(self.paid.project.config_path, self.paid.environment)
 
     def tick_schedule(self, moment: datetime = TICK) -> tuple[str | None, list[dg.RunRequest]]:
         """Evaluate the schedule; return why it does nothing, or what it wants to run."""

@@ -11,7 +11,8 @@ from tests.loopback.faults.servers import FaultyServer
 from tests.projects import SmallProject, bank_rows, make_project
 from tests.rows import table_rows
 from tournament_assets.foundation.errors import InputError, WorkError
-from tournament_assets.launching import estimate_tournament
+from tournament_assets.preparing.estimates import estimate_tournament
+from tournament_assets.project.plan import load_plan
 from tournament_assets.reports.cost_estimate import cost_sentences
 from tournament_assets.storage.tables import decode_parquet
 from tournament_assets.tournament.asset_rows import ResponseRow
@@ -112,7 +113,7 @@ def test_a_budget_for_responses_is_estimated_and_kept_before_anything_is_asked(
     project: SmallProject, tmp_path: Path
 ) -> None:
     project.edit_config(generation={"budget": {"usd": 0.01}})
-    told = estimate_tournament(project.config_path, "headline", environment=project.environment)
+    told = estimate_tournament(load_plan(project.config_path, project.environment), "headline")
     assert [(each.entrant_id, each.workload.to_ask) for each in told.responses] == [("claude", 12)]
     assert told.response_problem is not None
     assert "generation.budget.usd" in told.response_problem

@@ -18,8 +18,9 @@ from tests.projects import SmallProject, bank_rows, make_project
 from tests.rows import table_rows
 from tournament_assets.definitions import default_ledger_url
 from tournament_assets.foundation.errors import InputError, WorkError
-from tournament_assets.launching import estimate_tournament
 from tournament_assets.ledger import Ledger
+from tournament_assets.preparing.estimates import estimate_tournament
+from tournament_assets.project.plan import load_plan
 from tournament_assets.reports.cost_estimate import cost_sentences
 from tournament_assets.storage.tables import decode_parquet
 from tournament_assets.tournament.asset_rows import ResponseRow
@@ -148,7 +149,7 @@ def test_a_budget_is_estimated_and_kept_and_a_larger_one_goes_on(
         judging={"prices": {MODEL: {"input": 1000.0, "output": 1000.0}}},
         generation={"budget": {"usd": 0.01}},
     )
-    told = estimate_tournament(project.config_path, "headline", environment=project.environment)
+    told = estimate_tournament(load_plan(project.config_path, project.environment), "headline")
     assert [(each.entrant_id, each.workload.to_ask) for each in told.responses] == [("served", 12)]
     assert told.response_problem is not None
     assert "generation.budget.usd" in told.response_problem
@@ -165,7 +166,7 @@ def test_a_budget_is_estimated_and_kept_and_a_larger_one_goes_on(
     assert (
         cost_sentences(
             "responses",
-            estimate_tournament(project.config_path, "headline", environment=project.environment),
+            estimate_tournament(load_plan(project.config_path, project.environment), "headline"),
         )
         == []
     )

@@ -10,13 +10,12 @@ from click.testing import CliRunner, Result
 from tests.projects import ENTRANTS, make_project, recorded_responses, write_json_lines
 from tests.rows import stored_rows
 from tournament_assets.cli import main
-from tournament_assets.definitions import build_plan
 from tournament_assets.foundation.errors import InputError
 from tournament_assets.foundation.extensions import added_rows
 from tournament_assets.graph.plain_runs import PlainRun
 from tournament_assets.graph.table import settings_versions
 from tournament_assets.loopback.running import LoopbackServer
-from tournament_assets.project.config_files import load_config
+from tournament_assets.project.plan import load_plan
 from tournament_assets.python_api import Run
 from tournament_assets.run_comparison.gate import GateSettings, Passage, hold_gate
 from tournament_assets.run_comparison.run_reading import read_finished_runs
@@ -234,7 +233,7 @@ def test_other_thresholds_make_what_is_said_first_out_of_date(tmp_path: Path) ->
     project = make_project(tmp_path / "project")
 
     def versions() -> dict[str, str]:
-        plan = build_plan(load_config(project.config_path), {})
+        plan = load_plan(project.config_path, {})
         return settings_versions(plan)
 
     before = versions()

@@ -14,7 +14,7 @@ from tests.projects import (
     write_json_lines,
 )
 from tests.rows import table_rows
-from tournament_assets.definitions import build_definitions, build_plan, build_resources
+from tournament_assets.definitions import build_definitions, build_resources
 from tournament_assets.foundation.extensions import added_rows
 from tournament_assets.graph.assets import observed_inputs as inputs
 from tournament_assets.graph.assets.observed_inputs import read_inputs
@@ -23,8 +23,7 @@ from tournament_assets.graph.automation.jobs import Stage, build_stages, observa
 from tournament_assets.graph.automation.reruns import find_out_of_date
 from tournament_assets.graph.recipe_book import RecipeBook
 from tournament_assets.judging.requests import verdict_parsing as parsing
-from tournament_assets.project.config_files import load_config
-from tournament_assets.project.plan import TournamentPlan
+from tournament_assets.project.plan import TournamentPlan, load_plan
 from tournament_assets.storage.tables import decode_parquet
 from tournament_assets.tournament.asset_rows import JudgeReplyRow
 
@@ -47,7 +46,7 @@ def project(finished_pilot: FinishedPilot, tmp_path: Path) -> SmallProject:
 
 
 def load(project: SmallProject) -> tuple[TournamentPlan, dg.Definitions]:
-    plan = build_plan(load_config(project.config_path), project.environment)
+    plan = load_plan(project.config_path, project.environment)
     return plan, build_definitions([plan], project.folder, project.environment)
 
 
@@ -180,7 +179,7 @@ def test_a_price_in_the_config_is_part_of_the_price_lists_version(tmp_path: Path
     project = make_project(tmp_path / "project")
 
     def version() -> str | None:
-        (found,) = read_inputs(build_plan(load_config(project.config_path), {}), "price_list")
+        (found,) = read_inputs(load_plan(project.config_path, {}), "price_list")
         return found.version
 
     listed = version()

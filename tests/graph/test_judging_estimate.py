@@ -33,9 +33,14 @@ from tournament_assets.judging.requests.pairs import (
     filter_pairs_for_dimension,
 )
 from tournament_assets.judging.settlement.records import JudgingScope
-from tournament_assets.launching import estimate_tournament
 from tournament_assets.loopback.running import LoopbackServer
-from tournament_assets.project.plan import TournamentPlan, requests_for_pairs, select_prompts
+from tournament_assets.preparing.estimates import estimate_tournament
+from tournament_assets.project.plan import (
+    TournamentPlan,
+    load_plan,
+    requests_for_pairs,
+    select_prompts,
+)
 from tournament_assets.project.project_files import (
     load_prompt_bank,
     load_rubric,
@@ -125,7 +130,7 @@ def check(result: Made[list[RequestsRow]], name: str) -> tuple[bool, str]:
 
 
 def estimate(project: SmallProject) -> JudgingEstimate:
-    return estimate_tournament(project.config_path, "pilot", environment=project.environment)
+    return estimate_tournament(load_plan(project.config_path, project.environment), "pilot")
 
 
 def test_the_estimate_is_a_table_of_what_is_to_be_asked_and_its_price(tmp_path: Path) -> None:
@@ -320,7 +325,7 @@ def test_the_service_counts_a_sample_of_every_dimension_where_it_is_asked_to(
     environment = {**project.environment, **served}
     by_characters = estimate(project)
     by_service = estimate_tournament(
-        project.config_path, "pilot", environment=environment, counts_tokens=True
+        load_plan(project.config_path, environment), "pilot", counts_tokens=True
     )
     for dimension in PRESENTATIONS:
         one, other = by_characters.workloads[dimension], by_service.workloads[dimension]

@@ -5,12 +5,12 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
-from tournament_assets.definitions import build_plan, build_resources
+from tournament_assets.definitions import build_resources
 from tournament_assets.foundation.errors import WorkError
 from tournament_assets.graph.rows import COLLECTS_TAG
 from tournament_assets.graph.table import rows_of
 from tournament_assets.judging.settlement.records import JudgingScope
-from tournament_assets.project.config_files import load_config
+from tournament_assets.project.plan import load_plan
 from tournament_assets.project.project_files import prepare_dagster_home
 
 from .paid_projects import UNTIL_ENDED, PaidProject, paid_project
@@ -166,7 +166,7 @@ def test_every_served_entrant_is_asked_before_any_batch_has_ended(tmp_path: Path
         asked = [batch.n_requests for batch in paid.server.store.list_newest_first()]
         assert asked == [6, 6, 6]
         assert paid.n_asked == 18
-        plan = build_plan(load_config(paid.project.config_path), paid.environment)
+        plan = load_plan(paid.project.config_path, paid.environment)
         # Nothing is generated here, so nobody holds a place in the pool.
         assert not rows_of(plan)["entrant_responses"].needs_gpu(plan)
         paid.end_batches()

@@ -15,7 +15,8 @@ from tests.graph.paid_projects import paid_project
 from tests.projects import SmallProject, make_project, modules_of_extras
 from tournament_assets.foundation.errors import InputError, WorkError
 from tournament_assets.storage.tables import StoredTable, rows_of
-from tournament_assets.tournament.asset_rows import MatchRow, PromptRow, VerdictRow, WinRateRow
+from tournament_assets.tournament.asset_rows import MatchRow, VerdictRow, WinRateRow
+from tournament_assets.tournament.prompts import Prompt
 
 JURY = (("loopback-pilot", 1.0), ("loopback-b", 1.0), ("loopback-c", 0.5))
 NIGHTLY = {"strata": {"recall": 5}, "draw_seed": 4}
@@ -134,9 +135,9 @@ def test_a_table_is_given_as_rows_as_a_frame_or_as_its_file(kept: bool, tmp_path
 
 def test_rows_that_are_given_are_the_table(tmp_path: Path) -> None:
     small = tournament(make_project(tmp_path / "project"))
-    bank = list(rows_of(PromptRow, small.tables("pilot", until="prompt_bank").frame("prompt_bank")))
+    bank = list(rows_of(Prompt, small.tables("pilot", until="prompt_bank").frame("prompt_bank")))
     given = small.tables("pilot", until="prompt_bank", given={("prompt_bank", ""): bank[:2]})
-    assert list(rows_of(PromptRow, given.frame("prompt_bank"))) == bank[:2]
+    assert list(rows_of(Prompt, given.frame("prompt_bank"))) == bank[:2]
 
 
 def test_a_check_that_stops_what_comes_next_stops_it_before_anything_is_sent(

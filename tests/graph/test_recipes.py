@@ -22,8 +22,7 @@ from tournament_assets.graph.recipes import (
 )
 from tournament_assets.graph.rows import AssetRow, axis_names
 from tournament_assets.graph.table import jobs_of, rows_of
-from tournament_assets.project.config_files import load_config
-from tournament_assets.project.plan import TournamentPlan, plan_of
+from tournament_assets.project.plan import TournamentPlan, load_plan
 
 HISTORIES = 50
 EDITS = 4
@@ -120,7 +119,7 @@ def is_read(row: AssetRow) -> bool:
 @pytest.fixture(scope="module")
 def plan(tmp_path_factory: pytest.TempPathFactory) -> TournamentPlan:
     folder: Path = tmp_path_factory.mktemp("recipes") / "project"
-    return plan_of(load_config(make_project(folder).config_path), {})
+    return load_plan(make_project(folder).config_path, {})
 
 
 def hold_history(plan: TournamentPlan, seed: int, n_values: int | None) -> None:

@@ -29,8 +29,7 @@ from tournament_assets.graph import table
 from tournament_assets.graph.assets import publishing
 from tournament_assets.graph.plain_runs import PlainRun
 from tournament_assets.graph.rows import AssetRow, Blocking
-from tournament_assets.project.config_files import load_config
-from tournament_assets.project.plan import plan_of
+from tournament_assets.project.plan import load_plan
 from tournament_assets.ratings.rating_methods import BRADLEY_TERRY, METHODS
 from tournament_assets.reports.run.section_table import SECTIONS
 from tournament_assets.reports.sections import Page, SectionRow
@@ -182,7 +181,7 @@ def _blocks(row: AssetRow) -> bool:
 def test_an_asset(row: AssetRow, pilot: Pilot, monkeypatch: pytest.MonkeyPatch) -> None:
     readers = {each.name for each in table.ASSETS if row.name in {*each.input_rows(), *each.after}}
     monkeypatch.setattr(table, "ASSETS", tuple(each for each in table.ASSETS if each is not row))
-    plan = plan_of(load_config(pilot.tournament.config_path), {})
+    plan = load_plan(pilot.tournament.config_path, {})
     defs = build_definitions([plan], pilot.tournament.config_path.parents[1], {})
     keys = {key.path[-1] for key in defs.resolve_asset_graph().get_all_asset_keys()}
     assert row.name not in keys

@@ -18,12 +18,12 @@ from tests.projects import (
     write_json_lines,
 )
 from tests.rows import table_rows
-from tournament_assets.definitions import build_plan, load_project
+from tournament_assets.definitions import load_project
 from tournament_assets.graph.assets.publishing import flip_measures, run_comparison
 from tournament_assets.graph.outputs import Made
 from tournament_assets.graph.partitions import asset_key
 from tournament_assets.graph.rows import Log, Step
-from tournament_assets.project.config_files import load_config
+from tournament_assets.project.plan import load_plan
 from tournament_assets.run_comparison.differences import SettledPair, compare_judgments
 from tournament_assets.storage.tables import decode_parquet
 from tournament_assets.tournament.asset_rows import MeasureRow
@@ -39,7 +39,7 @@ def rows_of(project: SmallProject) -> list[dict[str, Any]]:
 
 def compare(project: SmallProject, newest: Path | None = None) -> Made[list[MeasureRow]]:
     """Call the asset's function; it must not fail, whatever it finds."""
-    plan = build_plan(load_config(project.config_path), {})
+    plan = load_plan(project.config_path, {})
     recorded = {"directory": str(newest or runs_of(project)[-1])}
     log = cast("Log", logging.getLogger("step"))
     return run_comparison(Step(plan, "pilot", "", log, lambda asset, partition: recorded))
@@ -155,7 +155,7 @@ def test_the_first_thing_said_is_the_verdict(project: SmallProject) -> None:
 
 
 def test_nothing_follows_from_the_comparison(project: SmallProject) -> None:
-    plan = build_plan(load_config(project.config_path), {})
+    plan = load_plan(project.config_path, {})
     graph = load_project(project.folder, {}).resolve_asset_graph()
     assert graph.get(asset_key(plan, "run_comparison")).child_keys == set()
 

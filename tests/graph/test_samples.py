@@ -12,13 +12,12 @@ import yaml
 from tests.chat_server import MODEL, ChatServer, chat_server
 from tests.projects import SmallProject, bank_rows, make_project
 from tests.rows import table_rows
-from tournament_assets.definitions import build_plan, default_ledger_url
+from tournament_assets.definitions import default_ledger_url
 from tournament_assets.graph.plain_runs import PlainRun
 from tournament_assets.graph.table import row_of
-from tournament_assets.launching import estimate_tournament
 from tournament_assets.ledger import Ledger
-from tournament_assets.project.config_files import load_config
-from tournament_assets.project.plan import select_prompts
+from tournament_assets.preparing.estimates import estimate_tournament
+from tournament_assets.project.plan import load_plan, select_prompts
 from tournament_assets.project.project_files import find_entrant_files
 from tournament_assets.responses.local_responses import Generator, complete_responses
 from tournament_assets.storage.tables import decode_parquet
@@ -159,9 +158,7 @@ def test_the_estimate_counts_every_sample(tmp_path: Path) -> None:
     project.draw(recall=N_PROMPTS)
     for k in (1, 3):
         project.edit_config(generation={"n_samples": k}, entrants=[recorded, bought])
-        estimate = estimate_tournament(
-            project.config_path, "pilot", environment=project.environment
-        )
+        estimate = estimate_tournament(load_plan(project.config_path, project.environment), "pilot")
         (responses,) = estimate.responses
         counts[k] = (responses.workload.distinct, estimate.workloads["factuality"].distinct)
     assert counts[1] == (N_PROMPTS, 2 * N_PROMPTS)
@@ -201,7 +198,7 @@ class LedgerOfAKilledProcess(Ledger):
 
 def begin(project: SmallProject, ledger: Ledger) -> list[GeneratedResponse]:
     """Generate the jury's responses to the pilot's prompts, outside of any run."""
-    plan = build_plan(load_config(project.config_path), {})
+    plan = load_plan(project.config_path, {})
     entrant = next(each for each in plan.config.entrants if each.entrant_id == "jury")
     assert isinstance(entrant, CustomPoeEntrant)
     bank = parse_prompt_bank([(f"bank:{n}", row) for n, row in enumerate(bank_rows())])

@@ -11,7 +11,7 @@ import dagster as dg
 import pytest
 
 from tests.projects import SmallProject, make_project
-from tournament_assets.definitions import build_definitions, build_plan
+from tournament_assets.definitions import build_definitions
 from tournament_assets.foundation.errors import InputError
 from tournament_assets.graph import adapter
 from tournament_assets.graph.assets.ratings import EloOptions, elo_traces, win_rates
@@ -27,7 +27,7 @@ from tournament_assets.graph.rows import (
 from tournament_assets.graph.run_options import RunOptions, asks_again
 from tournament_assets.graph.table import ASSETS, JOBS, rows_of
 from tournament_assets.project.config_files import load_config
-from tournament_assets.project.plan import TournamentPlan
+from tournament_assets.project.plan import TournamentPlan, load_plan
 from tournament_assets.storage.tables import StoredTable, write_table
 from tournament_assets.tournament.asset_rows import VerdictRow
 from tournament_assets.tournament.verdicts import Outcome, Verdict
@@ -116,7 +116,7 @@ def test_what_is_loaded_along_an_axis_comes_in_config_order_and_without_what_is_
 
 @pytest.fixture
 def plan(tmp_path: Path) -> TournamentPlan:
-    return build_plan(load_config(make_project(tmp_path / "project").config_path), {})
+    return load_plan(make_project(tmp_path / "project").config_path, {})
 
 
 def stored_verdicts(path: Path, winners: Mapping[tuple[str, str], str]) -> StoredTable:
@@ -206,9 +206,9 @@ def test_responses_are_marked_with_what_gives_them(plan: TournamentPlan) -> None
 def test_every_asset_has_the_owners_that_the_config_names(tmp_path: Path) -> None:
     project = make_project(tmp_path)
     owners = ["team:evaluation", "ada@example.org"]
-    fingerprint = build_plan(load_config(project.config_path), {}).config.fingerprint
+    fingerprint = load_plan(project.config_path, {}).config.fingerprint
     project.edit_config(owners=owners)
-    plan = build_plan(load_config(project.config_path), {})
+    plan = load_plan(project.config_path, {})
     assert plan.config.fingerprint == fingerprint
     graph = build_definitions([plan], project.folder, {}).resolve_asset_graph()
     # Dagster's observed inputs have none.
@@ -233,7 +233,7 @@ def test_a_development_server_leads_to_the_function_and_to_the_config(tmp_path: 
 
 
 def linked(project: SmallProject, environment: Mapping[str, str]) -> set[tuple[str, str | None]]:
-    plan = build_plan(load_config(project.config_path), environment)
+    plan = load_plan(project.config_path, environment)
     graph = build_definitions([plan], project.folder, environment).resolve_asset_graph()
     found = graph.get(dg.AssetKey(["small", "win_rates"])).metadata.get("dagster/code_references")
     references = found.code_references if isinstance(found, dg.CodeReferencesMetadataValue) else []
@@ -254,7 +254,7 @@ def test_a_run_tells_every_asset_the_options_that_its_function_has() -> None:
     assert rows["judge_replies"].told(asked) == {"run_began_at": "now"}
     again = {name for name, row in rows.items() if asks_again(row, asked)}
     assert again == {"entrant_requests", "entrant_responses", "judge_requests", "judge_replies"}
-    rejudging = RunOptions(Path("tiny.yaml"), "pilot", rejudge=True)
+    rejudging = RunOptions("pilot", rejudge=True)
     assert {name for name, row in rows.items() if rejudging.passes_over(row)} == {
         "judging_estimate",
         "judge_requests",

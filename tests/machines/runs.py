@@ -11,9 +11,8 @@ import dagster as dg
 from dagster._core.definitions.reconstruct import ReconstructableRepository
 
 from tests.projects import SmallProject
-from tournament_assets.definitions import build_plan
 from tournament_assets.graph.automation.jobs import build_stages
-from tournament_assets.project.config_files import load_config
+from tournament_assets.project.plan import load_plan
 
 
 @contextmanager
@@ -25,7 +24,7 @@ def launcher(at_once: int = 2) -> Iterator[ProcessPoolExecutor]:
 
 def run_pilot(project: SmallProject, processes: ProcessPoolExecutor) -> list[str]:
     """Run a pilot's stages in order, the partitions of each at once, and return the runs' ids."""
-    plan = build_plan(load_config(project.config_path), os.environ)
+    plan = load_plan(project.config_path, os.environ)
     runs: list[str] = []
     for stage in build_stages(plan):
         keys = [str(key) for key in stage.partition_keys(plan, "pilot")]

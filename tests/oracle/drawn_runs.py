@@ -23,8 +23,7 @@ from tournament_assets.judging.batch_service import (
     SubmittedRequest,
     TokenUsage,
 )
-from tournament_assets.project.config_files import load_config
-from tournament_assets.project.plan import plan_of
+from tournament_assets.project.plan import load_plan
 from tournament_assets.tournament.asset_rows import ResponseRow
 from tournament_assets.tournament.config import TournamentConfig
 from tournament_assets.tournament.judge_services import (
@@ -248,14 +247,8 @@ def draw_run(seed: int, folder: Path) -> DrawnRun:
         ("entrant_responses", name): rows for name, rows in responses.items()
     }
     with patch.dict(SERVICES, {_SERVICE.name: _SERVICE}):
-        plan = plan_of(load_config(project.config_path), project.environment)
-        tables = run_plainly(
-            plan,
-            RunOptions(config_path=project.config_path, mode="pilot"),
-            environment=project.environment,
-            values=given,
-            folder=folder / "storage",
-        )
+        plan = load_plan(project.config_path, project.environment)
+        tables = run_plainly(plan, RunOptions("pilot"), values=given, folder=folder / "storage")
     return DrawnRun(seed, kind, plan.config, responses, dict(_SAID), tables)
 
 

@@ -9,8 +9,7 @@ from click.testing import CliRunner
 
 from tests.projects import SmallProject, make_project
 from tournament_assets.cli import main
-from tournament_assets.project.config_files import load_config
-from tournament_assets.project.plan import plan_of
+from tournament_assets.project.plan import load_plan
 from tournament_assets.project.playing_judges import playing_judges
 from tournament_assets.run_comparison.gate import GateSettings, hold_gate
 from tournament_assets.run_comparison.run_reading import read_finished_runs
@@ -44,7 +43,7 @@ def seat(project: SmallProject, entrant: dict[str, Any], *judges: dict[str, Any]
 
 
 def playing(project: SmallProject, **environment: str) -> list[tuple[str, str, str]]:
-    plan = plan_of(load_config(project.config_path), environment)
+    plan = load_plan(project.config_path, environment)
     found = playing_judges(plan, "pilot")
     return [(each.judge, each.entrant_id, each.same) for each in found]
 
@@ -119,7 +118,7 @@ def test_every_juror_is_looked_at_and_so_is_another_model_in_the_judges_place(
     assert playing(project) == [("claude-y", "player", "same model")]
     seat(project, described("anthropic_api", model="claude-y"), jury[0])
     assert playing(project) == []
-    plan = plan_of(load_config(project.config_path), {})
+    plan = load_plan(project.config_path, {})
     (found,) = playing_judges(plan, "pilot", models=["claude-x", "claude-y"])
     assert found.sentence.startswith("judge 'claude-y' is also entrant 'player' (same model)")
 

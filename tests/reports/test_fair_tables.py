@@ -14,8 +14,9 @@ from tournament_assets.reports.fair_tables import (
     fair_sentences,
 )
 from tournament_assets.reports.report_tables import document_markdown
-from tournament_assets.tournament.asset_rows import PromptRow, RatingRow
+from tournament_assets.tournament.asset_rows import RatingRow
 from tournament_assets.tournament.battles import RatingSettings
+from tournament_assets.tournament.prompts import Prompt
 from tournament_assets.tournament.verdicts import Judgment, Outcome
 
 NAMES = ("ada", "<b>bob</b>", "cyd")
@@ -31,7 +32,7 @@ def compared(judgments: list[Judgment], n_prompts: int) -> list[RatingRow]:
         dimension="f",
         entrants=NAMES,
         prompts=[
-            PromptRow(
+            Prompt(
                 prompt_id=name, text="?", source="even" if index % 2 else "odd", tags=(), extra="{}"
             )
             for index, name in enumerate(prompts)

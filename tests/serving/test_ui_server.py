@@ -6,6 +6,7 @@ import pytest
 from tests.projects import make_project
 from tournament_assets.foundation.errors import InputError
 from tournament_assets.project.new_projects import write_new_project
+from tournament_assets.project.plan import load_plan
 from tournament_assets.serving.ui_server import (
     TOKEN_VARIABLE,
     browsing_command,
@@ -92,7 +93,8 @@ def test_where_no_tournament_is_the_command_says_what_to_do(tmp_path: Path) -> N
 def test_run_advises_what_works_where_a_person_is(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    config = write_new_project(tmp_path / "my mine").config
-    assert browsing_command(config) == f"tournament ui --config '{config}'"
+    plan = load_plan(write_new_project(tmp_path / "my mine").config, {})
+    config = plan.project.folder / plan.config_path
+    assert browsing_command(plan) == f"tournament ui --config '{config}'"
     monkeypatch.chdir(tmp_path / "my mine")
-    assert browsing_command(config) == "tournament ui"
+    assert browsing_command(plan) == "tournament ui"

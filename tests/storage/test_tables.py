@@ -36,11 +36,11 @@ from tournament_assets.storage.tables import (
     write_table,
 )
 from tournament_assets.tournament.asset_rows import (
-    PromptRow,
     ReportPageRow,
     ResponseRow,
     VerdictRow,
 )
+from tournament_assets.tournament.prompts import Prompt
 from tournament_assets.tournament.verdicts import Outcome, Verdict
 
 RESPONSE: dict[str, Any] = {
@@ -191,9 +191,9 @@ def test_the_version_of_a_table_follows_its_contents_and_their_order() -> None:
 
 
 def test_lists_are_lists_again() -> None:
-    frame = table_of(PromptRow, [PROMPT, {**PROMPT, "tags": []}])
-    read = decode_parquet(PromptRow, encode_parquet(PromptRow, frame))
-    assert [row["tags"] for row in table_rows(PromptRow, read)] == [["a", "b"], []]
+    frame = table_of(Prompt, [PROMPT, {**PROMPT, "tags": []}])
+    read = decode_parquet(Prompt, encode_parquet(Prompt, frame))
+    assert [row["tags"] for row in table_rows(Prompt, read)] == [["a", "b"], []]
 
 
 @pytest.mark.parametrize("row_type", ROW_TYPES)
@@ -373,12 +373,12 @@ def test_a_narrower_class_reads_its_own_columns_alone(tmp_path: Path) -> None:
         _Answer(str(RESPONSE["response"]))
     ]
     with pytest.raises(ValueError, match=r"\['response'\]"):
-        list(rows_of(_Answer, table_of(PromptRow, [PROMPT])))
+        list(rows_of(_Answer, table_of(Prompt, [PROMPT])))
 
 
 def test_a_row_of_another_table_is_refused() -> None:
-    with pytest.raises(TypeError, match="ResponseRow; expected PromptRow"):
-        make_table(PromptRow, [ResponseRow(**RESPONSE)])
+    with pytest.raises(TypeError, match="ResponseRow; expected Prompt"):
+        make_table(Prompt, [ResponseRow(**RESPONSE)])
 
 
 def test_a_type_that_no_column_has_is_refused() -> None:

@@ -51,15 +51,14 @@ def make_larger(project: SmallProject, *, adaptive: Any = None) -> None:
 
 def ask_in_rounds(*, config: str, ledger_url: str, judge_url: str) -> int:
     """Ask the judge about the headline as the step `judge_requests` does; the killed process."""
-    from tournament_assets.definitions import build_plan
     from tournament_assets.graph.assets.judging import judge_requests
     from tournament_assets.graph.rows import Log, Step
-    from tournament_assets.project.config_files import load_config
+    from tournament_assets.project.plan import load_plan
     from tournament_assets.providers.openers import JudgeConnection
     from tournament_assets.verdicts.judge_requests import AskingOptions
 
     variables = {"ANTHROPIC_API_KEY": "any", "ANTHROPIC_BASE_URL": judge_url}
-    plan = build_plan(load_config(Path(config)), variables)
+    plan = load_plan(Path(config), variables)
     step = Step(plan, "headline", "", cast("Log", _Silent()), cast("Any", None))
     judge_requests(
         step,

@@ -7,11 +7,11 @@ import pytest
 import yaml
 
 from tests.projects import SmallProject, make_project
-from tournament_assets.definitions import build_plan, load_project
+from tournament_assets.definitions import load_project
 from tournament_assets.foundation.errors import InputError
 from tournament_assets.preparing.preflight import refuse_bad_input
 from tournament_assets.project.config_files import load_config
-from tournament_assets.project.plan import TournamentPlan, select_prompts
+from tournament_assets.project.plan import TournamentPlan, load_plan, select_prompts
 from tournament_assets.tournament.config import TournamentConfig
 from tournament_assets.tournament.prompts import Prompt, share_of_each
 
@@ -30,7 +30,7 @@ def project(tmp_path: Path) -> SmallProject:
 
 def with_modes(project: SmallProject, **modes: Any) -> TournamentPlan:
     project.merge_config(modes=modes)
-    return build_plan(load_config(project.config_path), {})
+    return load_plan(project.config_path, {})
 
 
 def problems_of(project: SmallProject, **changed: Any) -> list[str]:
@@ -146,7 +146,7 @@ def test_only_a_pilot_may_be_paid_for_without_a_budget(
 ) -> None:
     project.seat({"service": "anthropic", "model": "claude-opus-5-5"})
     project.merge_config(modes={"nightly": {"share": 0.1}}, judging={"budget": {"usd": None}})
-    plan = build_plan(load_config(project.config_path), {"ANTHROPIC_API_KEY": "sk-x"})
+    plan = load_plan(project.config_path, {"ANTHROPIC_API_KEY": "sk-x"})
     if not needs_budget:
         refuse_bad_input(plan, mode)
         return
@@ -158,7 +158,7 @@ def test_a_mode_is_judged_by_those_alone_that_it_names(project: SmallProject) ->
     (free, _) = yaml.safe_load(project.config_path.read_text())["judges"]
     claude = {"service": "anthropic", "model": "claude-opus-5-5", "name": "headline"}
     project.merge_config(judges=[free, claude], modes={"nightly": NIGHTLY})
-    plan = build_plan(load_config(project.config_path), {})
+    plan = load_plan(project.config_path, {})
     (alone,) = plan.config.judges_of("nightly")
     assert (alone.service, alone.model) == ("loopback", "loopback-pilot")
     refuse_bad_input(plan, "nightly")
@@ -204,6 +204,14 @@ def test_a_cron_without_five_fields_is_refused_with_its_line(project: SmallProje
 def test_a_cron_that_dagster_cannot_fire_is_refused(project: SmallProject, cron: str) -> None:
     problem = problem_of(project, cron=cron)
     assert re.search(rf"modes\.headline\.schedule\.cron.*{re.escape(repr(cron))}", problem)
+
+
+def test_a_run_refuses_a_schedule_that_cannot_fire_with_its_line(project: SmallProject) -> None:
+    project.merge_config(modes={"headline": {"schedule": {"cron": "61 6 * * 1"}}})
+    with pytest.raises(InputError, match=r"modes\.headline\.schedule\.cron is '61") as caught:
+        project.run_recorded("pilot")
+    line, _, _ = str(caught.value).removeprefix(f"{project.config_path}:").partition(":")
+    assert "cron: 61 6" in project.config_path.read_text().splitlines()[int(line) - 1]
 
 
 @pytest.mark.parametrize("name", ["Europe/Berlim", "Europe", "", "../../etc/passwd", "CET+9"])

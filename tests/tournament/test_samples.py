@@ -6,11 +6,9 @@ from typing import Any
 import pytest
 
 from tests.projects import SmallProject, make_project
-from tournament_assets.definitions import build_plan
 from tournament_assets.foundation.fingerprints import fingerprint
 from tournament_assets.graph.settings import draw_settings
-from tournament_assets.project.config_files import load_config
-from tournament_assets.project.plan import TournamentPlan, select_prompts
+from tournament_assets.project.plan import TournamentPlan, load_plan, select_prompts
 from tournament_assets.responses.api_responses import (
     build_response_requests,
 )
@@ -45,7 +43,7 @@ def project(tmp_path: Path) -> SmallProject:
 
 def plan_of(project: SmallProject, **changes: Any) -> TournamentPlan:
     project.edit_config(**changes)
-    return build_plan(load_config(project.config_path), {})
+    return load_plan(project.config_path, {})
 
 
 def test_the_first_sample_is_the_prompt_and_every_other_has_a_name_and_a_seed_of_its_own() -> None:

@@ -16,7 +16,6 @@ from tests.judging.builders import SETTINGS, reply_row, requests_for
 from tests.loopback.faults.servers import FaultyServer
 from tests.projects import make_project
 from tests.responses.builders import wait_until
-from tournament_assets.definitions import build_plan
 from tournament_assets.foundation.errors import (
     BudgetError,
     InterruptedWorkError,
@@ -29,8 +28,7 @@ from tournament_assets.judging.costs.prices import load_newest_prices, most_usd
 from tournament_assets.judging.settlement.records import JudgingScope, verdicts_of
 from tournament_assets.judging.settlement.sessions import Piece, Sleep, Tally, run_together
 from tournament_assets.ledger import Ledger
-from tournament_assets.project.config_files import load_config
-from tournament_assets.project.plan import TournamentPlan
+from tournament_assets.project.plan import TournamentPlan, load_plan
 from tournament_assets.providers.openers import open_service
 from tournament_assets.tournament.judge_services import ServiceConnection
 from tournament_assets.tournament.judges import BudgetConfig, Waiting
@@ -137,7 +135,7 @@ def bench(folder: Path, **server: Any) -> Iterator[Bench]:
         FaultyServer(folder / "server", **server) as running,
         closing(Ledger(url)) as ledger,
     ):
-        plan = build_plan(load_config(project.config_path), project.environment)
+        plan = load_plan(project.config_path, project.environment)
         yield Bench(plan, ledger, url, running)
 
 
@@ -195,7 +193,7 @@ def test_no_more_direct_replies_are_unwritten_than_one_judge_may_have_in_flight(
         for name in DIMENSIONS
     ]
     project = make_project(tmp_path / "project")
-    plan = build_plan(load_config(project.config_path), project.environment)
+    plan = load_plan(project.config_path, project.environment)
     with closing(Counting(f"sqlite:///{tmp_path / 'ledger.sqlite'}")) as ledger:
         tallies = ask_together(
             work,

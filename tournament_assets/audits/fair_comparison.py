@@ -30,9 +30,9 @@ from tournament_assets.ratings.rating_methods import (
     share_rows,
 )
 from tournament_assets.ratings.rating_tables import rows_of_ratings
-from tournament_assets.tournament.asset_rows import PromptRow, RatingRow
+from tournament_assets.tournament.asset_rows import RatingRow
 from tournament_assets.tournament.battles import RatingSettings
-from tournament_assets.tournament.prompts import AnswerKey, answer_key
+from tournament_assets.tournament.prompts import AnswerKey, Prompt, answer_key
 from tournament_assets.tournament.verdicts import Judgment, Outcome
 
 
@@ -181,7 +181,7 @@ def fair_comparison_rows(
     *,
     dimension: str,
     entrants: Sequence[str],
-    prompts: Sequence[PromptRow],
+    prompts: Sequence[Prompt],
     answered: Mapping[str, AbstractSet[AnswerKey]],
     settings: RatingSettings,
     ratings: Iterable[RatingRow] = (),
@@ -262,10 +262,10 @@ def is_in_ratings(row: RatingRow) -> bool:
     return (row.basis, row.stratum) == (ALL, WHOLE)
 
 
-def _strata(prompts: Sequence[PromptRow]) -> list[tuple[str, set[AnswerKey]]]:
+def _strata(prompts: Sequence[Prompt]) -> list[tuple[str, set[AnswerKey]]]:
     """Return the whole bank, then every smaller stratum, with their prompts."""
     whole = set(map(answer_key, prompts))
-    labels: dict[str, list[tuple[str | None, PromptRow]]] = {
+    labels: dict[str, list[tuple[str | None, Prompt]]] = {
         "source": [(prompt.source, prompt) for prompt in prompts],
         "category": [(prompt.category, prompt) for prompt in prompts],
         "tag": [(tag, prompt) for prompt in prompts for tag in prompt.tags],

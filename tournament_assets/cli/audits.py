@@ -6,7 +6,7 @@ from pathlib import Path
 import click
 
 from tournament_assets.audits.fair_comparison import COMPARED, is_in_ratings
-from tournament_assets.cli.opening import load_plan, stored_tables
+from tournament_assets.cli.opening import stored_tables
 from tournament_assets.cli.options import (
     config_option,
     json_option,
@@ -21,6 +21,7 @@ from tournament_assets.graph.assets.prompts import selected_prompts
 from tournament_assets.graph.assets.ratings import ratings
 from tournament_assets.graph.assets.responses import entrant_responses
 from tournament_assets.graph.assets.verdicts import judge_verdicts
+from tournament_assets.project.plan import TournamentPlan
 from tournament_assets.project.playing_judges import playing_judges
 from tournament_assets.reports.audit_tables import AuditReport
 from tournament_assets.reports.fair_tables import FairReport, families_of
@@ -50,7 +51,7 @@ from tournament_assets.trust.measures import LIGHT_TABLES, lights_of
     help="Show at most N rows of each table about prompts.",
 )
 def audit_command(
-    config_path: Path, mode: str, as_json: bool, markdown_path: Path | None, limit: int
+    plan: TournamentPlan, mode: str, as_json: bool, markdown_path: Path | None, limit: int
 ) -> None:
     """Show whether a mode's results can be trusted, from the tables of its last run.
 
@@ -69,7 +70,7 @@ def audit_command(
 
     Findings about prompts never change the exit code: they are for a person to look at.
     """  # noqa: D301 (\b tells click to keep the lines that follow)
-    report = _read_audit(config_path, mode)
+    report = _read_audit(plan, mode)
     show_report(
         report.document(limit),
         lambda: report.values,
@@ -80,9 +81,8 @@ def audit_command(
         click.get_current_context().exit(1)
 
 
-def _read_audit(config_path: Path, mode: Mode) -> AuditReport:
+def _read_audit(plan: TournamentPlan, mode: Mode) -> AuditReport:
     """Read both stored audits, without computing anything again."""
-    plan = load_plan(config_path)
     stored = stored_tables(plan, mode)
     coverage = stored.of_mode(reports.audit.__name__)
     findings = stored.of_mode(reports.prompt_audit.__name__)
@@ -111,7 +111,7 @@ def _read_audit(config_path: Path, mode: Mode) -> AuditReport:
 @markdown_option
 @json_option
 def fair_comparison_command(
-    config_path: Path,
+    plan: TournamentPlan,
     mode: str,
     excluded: tuple[str, ...],
     markdown_path: Path | None,
@@ -131,7 +131,7 @@ def fair_comparison_command(
     If an entrant lacks responses or judgments, few prompts are common; leave it out to see the
     others on all prompts that they share.
     """  # noqa: D301 (\b tells click to keep the lines that follow)
-    report = load_fair_report(config_path, mode, excluded=excluded)
+    report = load_fair_report(plan, mode, excluded=excluded)
     show_report(
         report.document,
         lambda: report.values,
@@ -141,13 +141,12 @@ def fair_comparison_command(
     )
 
 
-def load_fair_report(config_path: Path, mode: Mode, *, excluded: Sequence[str]) -> FairReport:
+def load_fair_report(plan: TournamentPlan, mode: Mode, *, excluded: Sequence[str]) -> FairReport:
     """Return a mode's fair comparison: the stored one, or a new one if entrants are left out.
 
     Args:
         excluded: Entrants to leave out.
     """
-    plan = load_plan(config_path)
     stored = stored_tables(plan, mode)
     left_out = tuple(dict.fromkeys(excluded))
     verdicts = stored.by_name(judge_verdicts.__name__)

@@ -1,4 +1,4 @@
-"""What `run`, `rejudge`, `estimate` and `doctor` do, loaded once their options are understood."""
+"""What `run`, `rejudge` and `doctor` do, loaded once their options are understood."""
 
 import os
 import time
@@ -15,40 +15,30 @@ from tournament_assets.cli import rare_collections
 from tournament_assets.cli.options import open_console, show_report
 from tournament_assets.graph.run_options import RunOptions
 from tournament_assets.judging.requests.verdict_parsing import FailureClass
-from tournament_assets.launching import (
-    diagnose_project,
-    estimate_tournament,
-    opened_ledger,
-    run_tournament,
-)
+from tournament_assets.launching import diagnose_project, run_tournament
 from tournament_assets.preparing.existing_work import find_failed_presentations
 from tournament_assets.preparing.preflight import Health
-from tournament_assets.project.config_files import load_config
-from tournament_assets.project.plan import plan_of
+from tournament_assets.project.plan import TournamentPlan
 from tournament_assets.project.playing_judges import playing_judges
-from tournament_assets.reports.cost_estimate import (
-    estimate_document,
-    estimate_json,
-)
 from tournament_assets.reports.leaderboard import leaderboard_sections
 from tournament_assets.reports.report_tables import Document, ReportSection, ReportTable
 from tournament_assets.reports.terminal import print_document, print_table
 from tournament_assets.serving.ui_server import browsing_command
 from tournament_assets.storage.tables import rows_of
 from tournament_assets.tournament.asset_rows import LeaderboardRow
+from tournament_assets.verdicts.judge_requests import open_ledger
 
 
-def run(config_path: Path, mode: str, **options: Any) -> None:
+def run(plan: TournamentPlan, mode: str, **options: Any) -> None:
     """Run a tournament with some of `RunOptions`, and print its leaderboard."""
     started = time.monotonic()
     steps = _StepLines(Console(stderr=True, highlight=False))
-    plan = plan_of(load_config(config_path), os.environ)
     for playing in playing_judges(plan, mode, models=(options.get("judge_model"),)):
         steps.warn(playing.sentence)
     with rare_collections():
         summary = run_tournament(
-            RunOptions(config_path, mode, **options),
-            environment=os.environ,
+            plan,
+            RunOptions(mode, **options),
             on_start=steps.start,
             on_done=steps.done,
             on_fresh=steps.fresh,
@@ -75,7 +65,7 @@ def run(config_path: Path, mode: str, **options: Any) -> None:
         console.print("Nothing it rests on has changed: the report is an earlier run's.")
     console.print(f"Report: {summary.directory / 'report.html'}", soft_wrap=True, markup=False)
     console.print(
-        f"Browse the graph and its runs: {browsing_command(config_path)}",
+        f"Browse the graph and its runs: {browsing_command(plan)}",
         soft_wrap=True,
         markup=False,
     )
@@ -144,9 +134,9 @@ def _print_failures(
     print_table(f"{n_presentations} presentations failed", table, console)
 
 
-def rejudge(config_path: Path, mode: str, judge_model: str | None, *, dry_run: bool) -> None:
+def rejudge(plan: TournamentPlan, mode: str, judge_model: str | None, *, dry_run: bool) -> None:
     """Print what failed, and ask again unless it is a dry run."""
-    with opened_ledger(config_path, os.environ) as (plan, ledger):
+    with open_ledger(plan.project.ledger_url) as ledger:
         failures = find_failed_presentations(plan, mode, ledger=ledger, judge_model=judge_model)
     _print_failures(
         (
@@ -158,26 +148,7 @@ def rejudge(config_path: Path, mode: str, judge_model: str | None, *, dry_run: b
         n_presentations=len(failures),
     )
     if failures and not dry_run:
-        run(config_path, mode, judge_model=judge_model, rejudge=True)
-
-
-def estimate(
-    config_path: Path, mode: str, judge_model: str | None, *, count_tokens: bool, as_json: bool
-) -> None:
-    """Print what judging would cost."""
-    estimated = estimate_tournament(
-        config_path,
-        mode,
-        environment=os.environ,
-        judge_model=judge_model,
-        counts_tokens=count_tokens,
-    )
-    show_report(
-        estimate_document(estimated),
-        lambda: estimate_json(estimated),
-        as_json=as_json,
-        width=100,
-    )
+        run(plan, mode, judge_model=judge_model, rejudge=True)
 
 
 def diagnose(config_paths: Sequence[Path], *, as_json: bool) -> None:

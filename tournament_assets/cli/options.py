@@ -4,8 +4,9 @@ import json
 import os
 import sys
 from collections.abc import Callable
+from functools import wraps
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 from rich.console import Console
@@ -14,6 +15,10 @@ from tournament_assets.foundation.errors import InputError
 from tournament_assets.reports.report_tables import Document, document_markdown
 from tournament_assets.reports.terminal import print_document
 from tournament_assets.storage.atomic_files import write_bytes_atomically
+
+if TYPE_CHECKING:
+    from tournament_assets.project.plan import TournamentPlan
+    from tournament_assets.tournament.config import Mode
 
 
 def say_loading() -> None:
@@ -47,13 +52,44 @@ def _say_mode(context: click.Context, option: click.Parameter, mode: str) -> str
     return mode
 
 
-config_option = click.option(
-    "--config",
-    "config_path",
-    type=click.Path(path_type=Path),
-    callback=find_config,
-    help="The tournament's YAML, such as configs/demo.yaml; by default the only one in configs/.",
-)
+def config_option(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Let a command take `--config`, and hand it as `plan` what the config is loaded into."""
+
+    @click.option(
+        "--config",
+        "config_path",
+        type=click.Path(path_type=Path),
+        callback=find_config,
+        help="The tournament's YAML, such as configs/demo.yaml; "
+        "by default the only one in configs/.",
+    )
+    @wraps(command)
+    def with_plan(config_path: Path, **options: Any) -> Any:
+        return command(plan=plan_of_mode(config_path, options.get("mode")), **options)
+
+    return with_plan
+
+
+def plan_of_mode(config_path: Path, mode: "Mode | None") -> "TournamentPlan":
+    """Load a config once for everything that a command does.
+
+    Args:
+        mode: A mode that the config has to have; None for any.
+
+    Raises:
+        InputError: With every problem of the config; or if it has no such mode.
+    """
+    from tournament_assets.project.config_files import load_config
+
+    config_file = load_config(config_path)
+    if mode is not None:
+        config_file.config.mode(mode)
+    # It takes numpy, and a config that is wrong needs none.
+    from tournament_assets.project.plan import plan_of
+
+    return plan_of(config_file, os.environ)
+
+
 _MODES = (
     "pilot: a stratified part of the bank, cheap. headline: the whole bank. Or one of the config's "
     "own modes."

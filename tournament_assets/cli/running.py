@@ -4,7 +4,7 @@ Dagster takes seconds to load, so a command imports what needs it after it has c
 """
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -14,7 +14,11 @@ from tournament_assets.cli.options import (
     mode_option,
     named_mode_option,
     say_loading,
+    show_report,
 )
+
+if TYPE_CHECKING:
+    from tournament_assets.project.plan import TournamentPlan
 
 
 @click.command("run")
@@ -60,25 +64,17 @@ from tournament_assets.cli.options import (
     help="Where the run directory goes; runs/ in the project folder by default.",
 )
 @click.option("--all", "everything", is_flag=True, help="Run every stage, even if it is fresh.")
-def run_command(config_path: Path, mode: str, **options: Any) -> None:
+def run_command(plan: "TournamentPlan", mode: str, **options: Any) -> None:
     """Materialise a tournament through Dagster, from prompts to leaderboard.
 
     What the ledger holds is never generated or judged again, so an interrupted run continues
     where it stopped, and a second run costs nothing. Stages that would only make again what is
     stored are skipped and listed as fresh.
     """
-    _refuse_config(config_path, mode)
+    say_loading()
     from tournament_assets.cli import command_work
 
-    command_work.run(config_path, mode, **options)
-
-
-def _refuse_config(path: Path, mode: str) -> None:
-    """Refuse a config or mode that cannot be run, and then say that loading takes seconds."""
-    from tournament_assets.project.config_files import load_config
-
-    load_config(path).config.mode(mode)
-    say_loading()
+    command_work.run(plan, mode, **options)
 
 
 @click.command("rejudge")
@@ -88,7 +84,9 @@ def _refuse_config(path: Path, mode: str) -> None:
     "--judge-model", metavar="ID", help="The model that was asked, if not the configured one."
 )
 @click.option("--dry-run", is_flag=True, help="Only list failed requests, by entrant and class.")
-def rejudge_command(config_path: Path, mode: str, judge_model: str | None, dry_run: bool) -> None:
+def rejudge_command(
+    plan: "TournamentPlan", mode: str, judge_model: str | None, dry_run: bool
+) -> None:
     """Send failed judge requests again, one by one.
 
     A request failed if it errored, expired or was canceled, if the judge refused, if its reply is
@@ -96,10 +94,10 @@ def rejudge_command(config_path: Path, mode: str, judge_model: str | None, dry_r
     much as in a batch. Earlier replies stay; the first that holds a verdict counts. Then
     everything is rated again.
     """
-    _refuse_config(config_path, mode)
+    say_loading()
     from tournament_assets.cli import command_work
 
-    command_work.rejudge(config_path, mode, judge_model, dry_run=dry_run)
+    command_work.rejudge(plan, mode, judge_model, dry_run=dry_run)
 
 
 @click.command("estimate")
@@ -113,7 +111,7 @@ def rejudge_command(config_path: Path, mode: str, judge_model: str | None, dry_r
 )
 @json_option
 def estimate_command(
-    config_path: Path, mode: str, judge_model: str | None, count_tokens: bool, as_json: bool
+    plan: "TournamentPlan", mode: str, judge_model: str | None, count_tokens: bool, as_json: bool
 ) -> None:
     """Count the requests that a mode would send to the judge, and estimate their price.
 
@@ -121,11 +119,11 @@ def estimate_command(
     ledger answers are left out. The command needs no weights, GPU or key and sends nothing, unless
     --count-tokens lets the service count a sample: that needs the key and costs nothing.
     """
-    from tournament_assets.cli import command_work
+    from tournament_assets.preparing.estimates import estimate_tournament
+    from tournament_assets.reports.cost_estimate import estimate_document, estimate_json
 
-    command_work.estimate(
-        config_path, mode, judge_model, count_tokens=count_tokens, as_json=as_json
-    )
+    price = estimate_tournament(plan, mode, judge_model=judge_model, counts_tokens=count_tokens)
+    show_report(estimate_document(price), lambda: estimate_json(price), as_json=as_json, width=100)
 
 
 @click.command("doctor")

@@ -33,9 +33,7 @@ from tournament_assets.graph.run_options import RunOptions
 from tournament_assets.graph.run_summaries import RunSummary, summarise_run
 from tournament_assets.graph.table import jobs_of, rows_of
 from tournament_assets.ledger import Ledger
-from tournament_assets.preparing.preflight import refuse_bad_input
-from tournament_assets.project.config_files import load_config
-from tournament_assets.project.plan import TournamentPlan, plan_of, refuse_upstream_assets
+from tournament_assets.project.plan import TournamentPlan
 from tournament_assets.project.project_files import load_rubrics
 from tournament_assets.providers.openers import JudgeConnection
 from tournament_assets.ratings.elo_traces import EloTraces
@@ -107,9 +105,9 @@ class PlainRun:
 
 
 def run_unrecorded(
+    plan: TournamentPlan,
     options: RunOptions,
     *,
-    environment: Mapping[str, str],
     folder: Path | None = None,
     on_done: StepListener = lambda _title, _label: None,
 ) -> RunSummary:
@@ -121,17 +119,8 @@ def run_unrecorded(
             given. The run directory is written in any case.
         on_done: Called when a partition of a step has succeeded.
     """
-    plan = plan_of(load_config(options.config_path), environment)
-    refuse_bad_input(
-        plan,
-        options.mode,
-        skip_judging=options.skip_judging,
-        judge_model=options.judge_model,
-        ledger_url=plan.project.ledger_url,
-        needs_no_budget=options.no_budget or options.rejudge,
-        allows_partial=options.partial,
-    )
-    done = run_plainly(plan, options, environment=environment, folder=folder, on_done=on_done)
+    options.refuse_bad_input(plan)
+    done = run_plainly(plan, options, folder=folder, on_done=on_done)
     metadata: dict[str, list[Mapping[str, Any]]] = {}
     for (asset, _), facts in done.metadata.items():
         metadata.setdefault(asset, []).append(facts)
@@ -149,7 +138,6 @@ def run_plainly(
     plan: TournamentPlan,
     options: RunOptions,
     *,
-    environment: Mapping[str, str],
     until: str | None = None,
     values: Mapping[tuple[str, str], Any] | None = None,
     folder: Path | None = None,
@@ -158,7 +146,6 @@ def run_plainly(
     """Make the tables of a mode, in memory or into a folder.
 
     Args:
-        environment: The environment variables: keys, addresses, the ledger.
         until: Make only this asset and what it needs; by default everything.
         values: Values to use instead of making them, by asset and the partition's entrant or
             dimension: a list of rows, a data frame, a stored table or traces. Whatever only they
@@ -167,12 +154,11 @@ def run_plainly(
             given.
         on_done: Called when a partition of a step has succeeded.
     """
-    refuse_upstream_assets(plan)
     with (
         tempfile.TemporaryDirectory(prefix="tournament-") as temporary,
         closing(Ledger(plan.project.ledger_url)) as ledger,
     ):
-        engine = _Engine(plan, options, environment, folder, Path(temporary), ledger)
+        engine = _Engine(plan, options, folder, Path(temporary), ledger)
         engine.take(values or {})
         needed = engine.needed(until)
         for job in jobs_of(plan):
@@ -203,13 +189,13 @@ class _Engine:
         self,
         plan: TournamentPlan,
         options: RunOptions,
-        environment: Mapping[str, str],
         folder: Path | None,
         temporary: Path,
         ledger: Ledger,
     ) -> None:
         self._plan, self._options = plan, options
         self._rows = rows_of(plan)
+        environment = plan.project.environment
         self._folder, self._temporary = folder, temporary
         self._resources = Resources(
             ledger=_OpenLedger(ledger),

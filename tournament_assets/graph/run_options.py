@@ -10,6 +10,7 @@ from pathlib import Path
 
 from tournament_assets.foundation.json_lines import JsonObject
 from tournament_assets.graph.rows import AssetRow
+from tournament_assets.preparing.preflight import refuse_bad_input
 from tournament_assets.project.plan import TournamentPlan
 from tournament_assets.tournament.config import Mode
 from tournament_assets.tournament.judges import Rubric
@@ -20,7 +21,6 @@ class RunOptions:
     """The options of one run.
 
     Attributes:
-        config_path: The tournament's configuration.
         mode: A mode of the tournament, such as `pilot`.
         judge_model: Ask this model instead of the configured one.
         n_perms: Rate this many orderings instead of the configured number.
@@ -34,7 +34,6 @@ class RunOptions:
         everything: Also run what is fresh.
     """
 
-    config_path: Path
     mode: Mode
     judge_model: str | None = None
     n_perms: int | None = None
@@ -53,6 +52,17 @@ class RunOptions:
         Asking again what failed is approved by itself.
         """
         return bool(row.prepares) and (self.skip_judging or self.rejudge)
+
+    def refuse_bad_input(self, plan: TournamentPlan) -> None:
+        """Read every input of the run, spend nothing, and refuse with every problem found."""
+        refuse_bad_input(
+            plan,
+            self.mode,
+            skip_judging=self.skip_judging,
+            judge_model=self.judge_model,
+            needs_no_budget=self.no_budget or self.rejudge,
+            allows_partial=self.partial,
+        )
 
     def told(
         self, plan: TournamentPlan, rubrics: Mapping[str, Rubric], began_at: datetime

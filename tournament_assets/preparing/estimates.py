@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
+from tournament_assets.foundation.errors import InputError
 from tournament_assets.judging.batch_service import TokenCounter
 from tournament_assets.judging.costs.estimates import (
     CHARACTERS_PER_TOKEN,
@@ -28,6 +30,7 @@ from tournament_assets.preparing.existing_work import (
 from tournament_assets.project.plan import TournamentPlan, requests_for_pairs
 from tournament_assets.project.playing_judges import playing_judges
 from tournament_assets.project.project_files import load_rubrics
+from tournament_assets.providers.openers import JudgeConnection
 from tournament_assets.responses.api_responses import (
     build_response_requests,
     costs_nothing,
@@ -47,6 +50,7 @@ from tournament_assets.verdicts.judge_requests import (
     judging_terms,
     keys_under_way,
     observe_ledger,
+    open_ledger,
     response_terms,
 )
 from tournament_assets.verdicts.rounds import FollowCourse, follow_rounds
@@ -57,6 +61,36 @@ if TYPE_CHECKING:
 
 FindShares = Callable[[Rubric], Mapping[tuple[str, str], Sequence[float]]]
 """Returns the first entrant's shares of a win for every two entrants."""
+
+
+def estimate_tournament(
+    plan: TournamentPlan,
+    mode: Mode,
+    *,
+    judge_model: str | None = None,
+    counts_tokens: bool = False,
+) -> JudgingEstimate:
+    """Estimate the cost of judging a mode, without asking the judge.
+
+    Args:
+        counts_tokens: Let the service count the tokens of a sample of requests, which is free.
+    """
+    with open_ledger(plan.project.ledger_url) as ledger, ExitStack() as stack:
+        lead = plan.config.lead(mode, model=judge_model)
+        if lead.model_problem is not None:
+            raise InputError(lead.model_problem)
+        counter: TokenCounter | None = None
+        if counts_tokens:
+            environment, folder = plan.project.environment, plan.project.folder
+            judge = JudgeConnection.from_environment(environment, folder)
+            service = stack.enter_context(judge.service(lead))
+            if not isinstance(service, TokenCounter):
+                raise InputError(
+                    f"the service {lead.service!r} counts no tokens; expected one "
+                    "that does; estimate without --count-tokens"
+                )
+            counter = service
+        return estimate_judging(plan, mode, ledger=ledger, judge_model=judge_model, counter=counter)
 
 
 def estimate_pairs(

@@ -6,7 +6,6 @@ service is only asked whether it knows a model.
 
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -24,7 +23,7 @@ from tournament_assets.foundation.extensions import (
 )
 from tournament_assets.generation.devices import DEVICES, device_problem
 from tournament_assets.judging.costs.prices import load_newest_prices
-from tournament_assets.preparing.existing_work import known_responses, load_bank_and_selection
+from tournament_assets.preparing.existing_work import known_responses
 from tournament_assets.project.config_files import with_lines
 from tournament_assets.project.plan import TournamentPlan, select_prompts
 from tournament_assets.project.playing_judges import ADVICE, WHY, playing_judges
@@ -71,7 +70,6 @@ def refuse_bad_input(
     *,
     skip_judging: bool = False,
     judge_model: str | None = None,
-    ledger_url: str | None = None,
     needs_no_budget: bool = False,
     allows_partial: bool = False,
 ) -> None:
@@ -82,7 +80,6 @@ def refuse_bad_input(
     Args:
         mode: The mode that is about to run.
         skip_judging: Whether the judge will not be asked, so that no key is needed.
-        ledger_url: Where responses are kept; None if there are none.
         needs_no_budget: Whether the run says that its headline may be paid for without a budget.
         allows_partial: Whether the run goes on without some of several judges.
 
@@ -91,16 +88,17 @@ def refuse_bad_input(
     """
     problems, placed = Problems(), partial(with_lines, plan.shown_path)
     bank: list[Prompt] = []
+    prompts: list[Prompt] = []
     with problems.collected():
         bank = load_bank(plan.config, plan.project)
-        select_prompts(plan.config, mode, bank)
+        prompts = select_prompts(plan.config, mode, bank)
     with problems.collected():
         load_rubrics(plan.config, plan.project)
     for refuse in added_rows("preflight"):
         with problems.collected():
             refuse(plan)
     problems.extend(_entrant_problems(plan, bank))
-    problems.extend(_service_problems(plan, mode, ledger_url))
+    problems.extend(_service_problems(plan, prompts))
     judges: tuple[Judge, ...] = ()
     with problems.collected():
         judges = plan.config.judges_of(mode, model=judge_model)
@@ -115,7 +113,7 @@ def refuse_bad_input(
         if budget_problem is not None:
             problems.add(budget_problem)
     problems.raise_if_any(placed)
-    if _will_generate(plan, mode, ledger_url):
+    if _will_generate(plan, bank, prompts):
         asked = {
             f"entrant {each.entrant_id!r}": asked_as_a_judge(each, judges).asking(each.model)
             for each in plan.config.entrants
@@ -129,13 +127,12 @@ def refuse_bad_input(
     problems.raise_if_any(placed)
 
 
-def _will_generate(plan: TournamentPlan, mode: Mode, ledger_url: str | None) -> bool:
+def _will_generate(plan: TournamentPlan, bank: list[Prompt], prompts: list[Prompt]) -> bool:
     """Return whether a response has to be made, so that a judge's problem would show late."""
     made = [each for each in plan.config.entrants if not isinstance(each, RecordedEntrant)]
-    if not made or ledger_url is None:
-        return bool(made)
-    bank, prompts = load_bank_and_selection(plan, mode)
-    with open_ledger(ledger_url) as ledger:
+    if not made:
+        return False
+    with open_ledger(plan.project.ledger_url) as ledger:
         return any(
             len(known_responses(plan, each, bank, prompts, ledger=ledger)) < len(prompts)
             for each in made
@@ -184,7 +181,7 @@ def _file_problems(plan: TournamentPlan, entrant: AnyEntrant, bank: list[Prompt]
     return ()
 
 
-def _service_problems(plan: TournamentPlan, mode: Mode, ledger_url: str | None) -> list[str]:
+def _service_problems(plan: TournamentPlan, prompts: list[Prompt]) -> list[str]:
     environment = plan.project.environment
     asked = [
         each
@@ -193,22 +190,18 @@ def _service_problems(plan: TournamentPlan, mode: Mode, ledger_url: str | None) 
         if isinstance(each, OpenAiApiEntrant)
         or (isinstance(each, AnthropicApiEntrant) and missing_key(each, environment))
     ]
-    if not asked:
-        return []
-    try:
-        _, prompts = load_bank_and_selection(plan, mode)
-    except InputError:  # it is among the problems already
+    # Without prompts, the problem of the bank is among the problems already.
+    if not asked or not prompts:
         return []
     terms = response_terms(plan, since=datetime.now(UTC))
-    with ExitStack() as stack:
-        ledger = ledger_url and stack.enter_context(open_ledger(ledger_url))
+    with open_ledger(plan.project.ledger_url) as ledger:
         return [
             problem
             for entrant in asked
             for problem in service_problems(
                 entrant,
                 first_samples(prompts) if answers_once(entrant) else prompts,
-                ledger=ledger or None,
+                ledger=ledger,
                 environment=environment,
                 terms=terms,
             )
@@ -364,20 +357,17 @@ def diagnose_storage(place: str) -> Finding:
     return Finding("storage", Health.OK, f"{place}: {free:.0f} GiB free")
 
 
-def diagnose_tournament(
-    plan: TournamentPlan, *, environment: Mapping[str, str], ledger_url: str, is_wanted: bool
-) -> Iterator[Finding]:
+def diagnose_tournament(plan: TournamentPlan, *, is_wanted: bool) -> Iterator[Finding]:
     """Return whether a tournament could run now: its files, its entrants, its judge.
 
     Args:
-        ledger_url: The ledger's SQLAlchemy URL.
         is_wanted: Whether somebody asked for this very tournament: what it lacks is broken then.
     """
     name = plan.tournament_id
     modes_of: dict[str, list[str]] = {}
     for mode in plan.config.mode_names:
         try:
-            refuse_bad_input(plan, mode, skip_judging=True, ledger_url=ledger_url)
+            refuse_bad_input(plan, mode, skip_judging=True)
             modes_of.setdefault("", []).append(mode)
         except InputError as error:
             for problem in error.problems:
@@ -395,7 +385,7 @@ def diagnose_tournament(
     for each in dict.fromkeys(playing):
         yield Finding(f"{name}: judge", Health.WARNING, f"{each.said}: {WHY}", ADVICE)
     problems = dict.fromkeys(
-        problem for each in judges for problem in judge_problems(each, environment)
+        problem for each in judges for problem in judge_problems(each, plan.project.environment)
     )
     if problems:
         health = Health.BROKEN if is_wanted else Health.WARNING
@@ -405,13 +395,13 @@ def diagnose_tournament(
         yield Finding(f"{name}: judge", Health.OK, f"{service}: costs nothing")
     for judge in judges:
         if not judge.row.is_free:
-            yield _diagnose_model(plan, environment, judge)
+            yield _diagnose_model(plan, judge)
 
 
-def _diagnose_model(plan: TournamentPlan, environment: Mapping[str, str], judge: Judge) -> Finding:
+def _diagnose_model(plan: TournamentPlan, judge: Judge) -> Finding:
     model = judge.model
     subject = f"{plan.tournament_id}: judge"
-    connection = JudgeConnection.from_environment(environment, plan.project.folder)
+    connection = JudgeConnection.from_environment(plan.project.environment, plan.project.folder)
     try:
         with connection.service(judge) as service:
             warning = service.check_model(model)

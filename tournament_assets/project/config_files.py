@@ -106,9 +106,6 @@ def with_lines(path: Path, problems: Iterable[str]) -> list[str]:
     """
     document = read_yaml(path, what="the config")
     if document.values.get("type") == _COMPONENT:
-        attributes = document.values["attributes"]
-        if isinstance(attributes["config"], str):
-            return with_lines(find_host(path) / attributes["config"], problems)
         document = document.within("attributes", "config")
     return [
         f"{path}:{document.line_named_in(each)}: {each}"

@@ -11,7 +11,7 @@ from tournament_assets.judging.requests.requests import (
     RequestSettings,
 )
 from tournament_assets.judging.settlement.records import VERDICTS, JudgingScope, verdicts_of
-from tournament_assets.project.config_files import ConfigFile
+from tournament_assets.project.config_files import ConfigFile, load_config
 from tournament_assets.project.project_files import Project
 from tournament_assets.tournament.config import Mode, TournamentConfig
 from tournament_assets.tournament.entrants import RecordedEntrant
@@ -66,14 +66,38 @@ class TournamentPlan:
         return f"{self.tournament_id}_{stage}"
 
 
-def plan_of(config_file: ConfigFile, environment: Mapping[str, str]) -> TournamentPlan:
-    """Combine a configuration with the locations of its files."""
-    path, project = config_file.path.resolve(), config_file.project
-    return TournamentPlan(
+def load_plan(
+    path: Path, environment: Mapping[str, str], *, is_guest: bool = False
+) -> TournamentPlan:
+    """Read and validate a tournament's configuration, once for everything that uses it.
+
+    Raises:
+        InputError: With every problem of the file, each with its line; or as `plan_of` says.
+    """
+    return plan_of(load_config(path), environment, is_guest=is_guest)
+
+
+def plan_of(
+    config_file: ConfigFile, environment: Mapping[str, str], *, is_guest: bool = False
+) -> TournamentPlan:
+    """Combine a configuration with the locations of its files.
+
+    Args:
+        environment: The environment variables.
+        is_guest: Whether assets of a surrounding project may supply entrants' responses.
+
+    Raises:
+        InputError: If the configuration names an asset and there is no surrounding project.
+    """
+    resolved, project = config_file.path.resolve(), config_file.project
+    plan = TournamentPlan(
         config=config_file.config,
-        config_path=path.relative_to(project) if path.is_relative_to(project) else path,
+        config_path=resolved.relative_to(project) if resolved.is_relative_to(project) else resolved,
         project=Project(folder=project, environment=dict(environment)),
     )
+    if not is_guest:
+        _refuse_upstream_assets(plan)
+    return plan
 
 
 def upstream_assets(plan: TournamentPlan) -> tuple[str, ...]:
@@ -86,7 +110,7 @@ def upstream_assets(plan: TournamentPlan) -> tuple[str, ...]:
     return tuple(dict.fromkeys(key for key in keys if key is not None))
 
 
-def refuse_upstream_assets(plan: TournamentPlan) -> None:
+def _refuse_upstream_assets(plan: TournamentPlan) -> None:
     """Refuse responses that are assets, which need a surrounding project."""
     problems = Problems()
     for entrant in plan.config.entrants:

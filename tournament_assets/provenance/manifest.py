@@ -37,10 +37,10 @@ from tournament_assets.storage.tables import AnyTable, content_version, rows_of
 from tournament_assets.tournament.asset_rows import (
     CoverageRow,
     MeasureRow,
-    PromptRow,
     ReportPageRow,
 )
 from tournament_assets.tournament.config import Mode
+from tournament_assets.tournament.prompts import Prompt
 from tournament_assets.trust.evidence import length_gains
 from tournament_assets.trust.lights import OF, Bias, TrustState
 from tournament_assets.trust.measures import ALL_DIMENSIONS, LENGTH_EFFECT, MEASURES
@@ -202,7 +202,7 @@ def run_manifest(
         "versions": version_values(facts.versions),
         "project_commit": None if commit is None else asdict(commit),
         "thresholds": config.checks.model_dump(),
-        "inputs": {"prompt_bank": content_version(PromptRow, bank), **asdict(facts.inputs)},
+        "inputs": {"prompt_bank": content_version(Prompt, bank), **asdict(facts.inputs)},
         "cost": {
             "total_usd": round(sum(listed), 6) if len(listed) == len(prices) else None,
             "by_dimension": facts.costs,

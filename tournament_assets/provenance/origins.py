@@ -34,9 +34,9 @@ from tournament_assets.storage.tables import (
     pair_key,
     rows_of,
 )
-from tournament_assets.tournament.asset_rows import JudgeReplyRow, PromptRow, ResponseRow
+from tournament_assets.tournament.asset_rows import JudgeReplyRow, ResponseRow
 from tournament_assets.tournament.config import Mode, TournamentConfig
-from tournament_assets.tournament.prompts import answer_key
+from tournament_assets.tournament.prompts import Prompt, answer_key
 
 if TYPE_CHECKING:
     from tournament_assets.ledger.spending import Waste
@@ -331,7 +331,7 @@ def pairs_left_out(
     answered = set.intersection(
         *(set(map(answer_key, rows_of(ResponseRow, frame))) for frame in responses.values())
     )
-    prompts = [row for row in rows_of(PromptRow, selected) if answer_key(row) in answered]
+    prompts = [row for row in rows_of(Prompt, selected) if answer_key(row) in answered]
     pairs_per_prompt = comb(len(plan.config.entrant_ids), 2)
     left_out: dict[str, int] = {}
     for dimension, summary in replies.items():
@@ -440,7 +440,7 @@ def input_hashes(
     """
     return InputHashes(
         config=plan.config.fingerprint,
-        selected_prompts=content_version(PromptRow, selected),
+        selected_prompts=content_version(Prompt, selected),
         rubrics={
             dimension: summary.rubric
             for dimension, summary in replies.items()

@@ -26,6 +26,7 @@ from typing import Any
 
 from tournament_assets.foundation.errors import InputError, WorkError
 from tournament_assets.project.config_files import load_config
+from tournament_assets.project.plan import TournamentPlan
 from tournament_assets.project.project_files import prepare_dagster_home
 from tournament_assets.serving.web_access import listen, require_access
 
@@ -63,11 +64,11 @@ class ServerStart:
         return subprocess.Popen(command, cwd=self.folder, env=variables)  # noqa: S603  # our own
 
 
-def browsing_command(config: Path) -> str:
-    """Return the command that serves the pages of a config's project, as a person types it."""
-    if load_config(config).project == Path.cwd().resolve():
+def browsing_command(plan: TournamentPlan) -> str:
+    """Return the command that serves the pages of a tournament's project, as a person types it."""
+    if plan.project.folder == Path.cwd().resolve():
         return "tournament ui"
-    return f"tournament ui --config {shlex.quote(str(config))}"
+    return f"tournament ui --config {shlex.quote(str(plan.shown_path))}"
 
 
 def server_start(config: Path | None, environment: Mapping[str, str]) -> ServerStart:

@@ -54,22 +54,6 @@ class PairColumns:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PromptRow:
-    """A prompt, as `prompt_bank` and `selected_prompts` hold it."""
-
-    prompt_id: Annotated[str, "unique in the bank"]
-    sample: Annotated[int, "which of its answers is asked for, from 1"] = 1
-    text: Annotated[str, "what the entrants are asked"]
-    source: Annotated[str, "the stratum it belongs to"]
-    subject: Annotated[str | None, "field of knowledge"] = None
-    gold_answer: Annotated[str | None, "the accepted answer"] = None
-    expected_behavior: Annotated[str | None, "answer, hedge or abstain"] = None
-    category: Annotated[str | None, "a finer label within the source"] = None
-    tags: Annotated[tuple[str, ...], "free labels"]
-    extra: Annotated[str, "further keys of the row, as JSON"]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ResponseRow:
     """An entrant's answer to a prompt."""
 

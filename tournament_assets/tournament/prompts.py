@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import fmean
-from typing import Any, Protocol
+from typing import Annotated, Any, Protocol
 
 import numpy as np
 
@@ -60,31 +60,23 @@ def sample_name(prompt_id: str, sample: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """One row of the prompt bank.
+    """A prompt, as the bank and the tables `prompt_bank` and `selected_prompts` hold it.
 
-    Attributes:
-        prompt_id: Unique in the bank; it also seeds the sampling of responses.
-        text: What the entrants are asked.
-        source: The stratum the prompt belongs to.
-        subject: The field of knowledge, if known.
-        gold_answer: The accepted answer, if there is one.
-        expected_behavior: `answer`, `hedge` or `abstain`, where the prompt tests that.
-        category: A finer label within the source.
-        tags: Free labels.
-        extra: Any further keys of the row, kept as they were.
-        sample: Which of its answers is asked for, from 1.
+    Its id also seeds the sampling of responses.
     """
 
-    prompt_id: str
-    text: str
-    source: str
-    subject: str | None = None
-    gold_answer: str | None = None
-    expected_behavior: str | None = None
-    category: str | None = None
-    tags: tuple[str, ...] = ()
-    extra: Mapping[str, Any] = field(default_factory=dict)
-    sample: int = 1
+    prompt_id: Annotated[str, "unique in the bank"]
+    sample: Annotated[int, "which of its answers is asked for, from 1"] = field(
+        default=1, kw_only=True
+    )
+    text: Annotated[str, "what the entrants are asked"]
+    source: Annotated[str, "the stratum it belongs to"]
+    subject: Annotated[str | None, "field of knowledge"] = None
+    gold_answer: Annotated[str | None, "the accepted answer"] = None
+    expected_behavior: Annotated[str | None, "answer, hedge or abstain"] = None
+    category: Annotated[str | None, "a finer label within the source"] = None
+    tags: Annotated[tuple[str, ...], "free labels"] = ()
+    extra: Annotated[str, "further keys of the row, as JSON"] = "{}"
 
     @property
     def name(self) -> str:
@@ -174,7 +166,11 @@ def _parse_row(
         expected_behavior=behavior,
         category=row.get("category"),
         tags=tuple(tags),
-        extra={key: row[key] for key in sorted(row.keys() - {*BANK_FIELDS})},
+        extra=json.dumps(
+            {key: row[key] for key in row.keys() - {*BANK_FIELDS}},
+            sort_keys=True,
+            ensure_ascii=False,
+        ),
     )
 
 

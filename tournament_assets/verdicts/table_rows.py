@@ -1,19 +1,15 @@
-"""Conversion between the tables of prompts, pairs, replies and verdicts and their objects.
+"""Conversion between the tables of pairs, replies and verdicts and their objects.
 
 Rows are written and read as their classes (`tournament.asset_rows`).
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import fields
 from functools import partial
 from itertools import groupby, islice
 from typing import Any
-
-import pandas as pd
 
 from tournament_assets.audits.missingness import (
     INFRASTRUCTURE,
@@ -32,33 +28,10 @@ from tournament_assets.judging.settlement.records import StoredReply
 from tournament_assets.storage.tables import AnyTable, PairKey, join_pairs, pair_key, rows_of
 from tournament_assets.tournament.asset_rows import (
     JudgeReplyRow,
-    PromptRow,
     VerdictRow,
 )
 from tournament_assets.tournament.judges import Rubric
-from tournament_assets.tournament.prompts import Prompt
 from tournament_assets.tournament.verdicts import Judgment, Verdict
-
-_PROMPT_NAMES = tuple(each.name for each in fields(PromptRow) if each.name != "extra")
-
-
-def prompt_rows(prompts: list[Prompt]) -> list[PromptRow]:
-    """Return prompts as rows of the table `prompt_bank`."""
-    return [
-        PromptRow(
-            **{name: getattr(prompt, name) for name in _PROMPT_NAMES},
-            extra=json.dumps(dict(prompt.extra), sort_keys=True, ensure_ascii=False),
-        )
-        for prompt in prompts
-    ]
-
-
-def prompts_of(frame: pd.DataFrame) -> list[Prompt]:
-    """Return the rows of the table `prompt_bank` or `selected_prompts` as prompts."""
-    return [
-        Prompt(**{name: getattr(row, name) for name in _PROMPT_NAMES}, extra=json.loads(row.extra))
-        for row in rows_of(PromptRow, frame)
-    ]
 
 
 def pair_readings(

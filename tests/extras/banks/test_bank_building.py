@@ -39,7 +39,7 @@ def test_the_built_rows_are_a_valid_bank() -> None:
     build = build_bank_rows(questions, counts={"medmcqa": 1, "medqa": 1}, seed=0)
     medmcqa, medqa = parse_prompt_bank(at_lines(*build.rows))
     assert (medmcqa.text, medmcqa.subject) == (questions[0].stem, "Medicine")
-    assert medmcqa.extra == {"source_id": "q-1"}
+    assert medmcqa.extra == '{"source_id": "q-1"}'
     assert (medqa.text, medqa.tags) == ("What is the most common cause of stroke?", ("rewritten",))
     assert medqa.prompt_id.startswith("medqa-")
     assert len(medqa.prompt_id) == len("medqa-") + 8
@@ -257,8 +257,8 @@ def test_a_dataset_folder_is_read_by_split_with_a_map_of_its_columns(tmp_path: P
     report, prompts = imported(folder, columns=columns, split="test")
     assert report == ImportedBank(2, "columns", {})
     assert [(p.text, p.gold_answer, p.source, p.extra) for p in prompts] == [
-        ("How many 1?", "seven", "gsm8k", {"level": 1}),
-        ("How many 2?", "seven", "gsm8k", {"level": 2}),
+        ("How many 1?", "seven", "gsm8k", '{"level": 1}'),
+        ("How many 2?", "seven", "gsm8k", '{"level": 2}'),
     ]
 
 

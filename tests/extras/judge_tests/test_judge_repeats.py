@@ -12,7 +12,7 @@ from tests.graph.changed_judge import ChangedJudge
 from tests.graph.paid_projects import UNTIL_ENDED, PaidProject, paid_project
 from tests.ledger.builders import BEGUN_AT, SCOPE, begin_batch
 from tests.loopback.faults.servers import FaultyServer
-from tournament_assets.definitions import build_plan, default_ledger_url
+from tournament_assets.definitions import default_ledger_url
 from tournament_assets.extras.judge_tests.judge_repeats import (
     RepeatOptions,
     choose_drift_check,
@@ -27,7 +27,7 @@ from tournament_assets.graph.resources import LedgerResource
 from tournament_assets.graph.rows import Log, Step
 from tournament_assets.graph.table import row_of, rows_of
 from tournament_assets.ledger import Ledger
-from tournament_assets.project.config_files import load_config
+from tournament_assets.project.plan import load_plan
 from tournament_assets.providers.openers import JudgeConnection
 from tournament_assets.storage.tables import StoredTable
 
@@ -55,7 +55,7 @@ def repeat(
         StoredTable(row_of(name).row_type, folder / name / "factuality" / "pilot.parquet")
         for name in ("match_list", "judge_verdicts")
     )
-    plan = build_plan(load_config(paid.project.config_path), paid.environment)
+    plan = load_plan(paid.project.config_path, paid.environment)
     log = cast("Log", logging.getLogger("step"))
     return judge_repeats(
         Step(plan, "pilot", "factuality", log, lambda asset, partition: None),
@@ -138,7 +138,7 @@ def test_the_job_stores_the_anchors_and_the_ui_shows_its_check_for_nothing(
     changed = {name for name, content in after.items() if stored.get(name) != content}
     assert {name.split("/")[1] for name in changed} == {"judge_repeats"}
     before = judged.server.log.requests
-    plan = build_plan(load_config(judged.project.config_path), judged.environment)
+    plan = load_plan(judged.project.config_path, judged.environment)
     (check,) = build_reported_checks(plan, rows_of(plan).values())
     with dg.DagsterInstance.from_config(judged.project.environment["DAGSTER_HOME"]) as instance:
         found = check(dg.build_asset_check_context(instance=instance))

@@ -10,11 +10,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.projects import SmallProject, bank_rows, make_project, write_json_lines
-from tournament_assets.definitions import build_plan, load_project
+from tournament_assets.definitions import load_project
 from tournament_assets.extras.people.assets import ROWS, human_battles, people_checks
 from tournament_assets.foundation.errors import InputError
 from tournament_assets.graph.automation.jobs import build_stages
-from tournament_assets.project.config_files import load_config
+from tournament_assets.project.plan import load_plan
 from tournament_assets.ratings.rating_methods import METHODS
 
 NEW_ASSETS = {
@@ -96,7 +96,7 @@ def test_human_battles_are_kept_under_the_entrants_names(finished: SmallProject)
 
 
 def test_who_has_too_few_battles_is_left_out_and_listed(finished: SmallProject) -> None:
-    plan = build_plan(load_config(finished.config_path), {})
+    plan = load_plan(finished.config_path, {})
     metadata = human_battles(plan).metadata
     assert metadata["too_few_battles"] == {"rare": 3}
     assert list(metadata["left_out_by_reason"].values()) == [2]
@@ -189,7 +189,7 @@ def test_their_limit_adds_a_check_and_another_limit_makes_only_the_measures_out_
     plans = []
     for limit in (None, 0.2, 0.4):
         add_arena(project, min_kappa=limit)
-        plans.append(build_plan(load_config(project.config_path), {}))
+        plans.append(load_plan(project.config_path, {}))
     none, low, high = plans
     assert [*map(len, map(people_checks, (none, low, high)))] == [0, 1, 1]
     changed = {row.name for row in ROWS if row.settings and row.settings(low) != row.settings(high)}
@@ -232,7 +232,7 @@ def test_without_human_battles_in_the_config_nothing_of_them_appears(tmp_path: P
     graph = load_project(plain.folder, {}).resolve_asset_graph()
     names = {key.path[-1] for key in graph.get_all_asset_keys()}
     assert not names & NEW_ASSETS
-    plan = build_plan(load_config(plain.config_path), {})
+    plan = load_plan(plain.config_path, {})
     assert not {name for stage in build_stages(plan) for name in stage.assets} & NEW_ASSETS
 
 
@@ -240,7 +240,7 @@ def test_with_human_battles_every_stage_and_job_has_them(tmp_path: Path) -> None
     project = make_arena_project(tmp_path / "project")
     definitions = load_project(project.folder, {})
     dg.Definitions.validate_loadable(definitions)
-    plan = build_plan(load_config(project.config_path), {})
+    plan = load_plan(project.config_path, {})
     names = [name for stage in build_stages(plan) for name in stage.assets]
     assert set(names) >= NEW_ASSETS
     assert names.index("human_battles") < names.index("judge_replies")

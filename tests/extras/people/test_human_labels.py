@@ -16,7 +16,7 @@ from click.testing import CliRunner, Result
 from tests.graph.test_edits import out_of_date
 from tests.projects import FinishedPilot, SmallProject, make_project
 from tournament_assets.cli import main
-from tournament_assets.definitions import build_plan, default_ledger_url
+from tournament_assets.definitions import default_ledger_url
 from tournament_assets.extras.people.assets import label_versions, label_worths
 from tournament_assets.extras.people.label_records import (
     LabelRecords,
@@ -28,6 +28,7 @@ from tournament_assets.extras.people.label_records import (
 from tournament_assets.foundation.fingerprints import fingerprint, fingerprint_text
 from tournament_assets.graph.assets.observed_inputs import read_inputs
 from tournament_assets.project.config_files import load_config
+from tournament_assets.project.plan import load_plan
 
 AFTER_A_LABEL = ["people_ratings", "people_measures"]
 
@@ -112,7 +113,7 @@ def label(
 
 def test_a_project_without_a_ledger_has_no_labels_and_is_given_no_ledger(tmp_path: Path) -> None:
     project = make_project(tmp_path / "project")
-    plan = build_plan(load_config(project.config_path), {})
+    plan = load_plan(project.config_path, {})
     found = read_inputs(plan, "human_labels")
     assert {each.partition for each in found} == {
         f"{dimension}|{mode}"
@@ -125,7 +126,7 @@ def test_a_project_without_a_ledger_has_no_labels_and_is_given_no_ledger(tmp_pat
 
 def test_a_version_changes_with_what_counts_of_labels_and_with_nothing_else(tmp_path: Path) -> None:
     project = make_project(tmp_path / "project")
-    plan = build_plan(load_config(project.config_path), {})
+    plan = load_plan(project.config_path, {})
     texts = {"prompt_text": "?", "response_a": "yes", "response_b": "no"}
     rows = [
         {"prompt_id": f"recall-{n}", "entrant_a": "careful", "entrant_b": "sloppy", **texts}

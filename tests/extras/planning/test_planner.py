@@ -11,7 +11,8 @@ from tournament_assets.cli import main
 from tournament_assets.extras.planning.planner import plan_prompts
 from tournament_assets.extras.planning.tables import DimensionPlan
 from tournament_assets.foundation.errors import InputError
-from tournament_assets.launching import estimate_tournament
+from tournament_assets.preparing.estimates import estimate_tournament
+from tournament_assets.project.plan import load_plan
 from tournament_assets.run_comparison.differences import SettledPair
 from tournament_assets.run_comparison.run_reading import FinishedRun
 from tournament_assets.tournament.verdicts import Outcome
@@ -38,7 +39,7 @@ def judged_pilot(folder: Path, *, n_prompts: int, n_samples: int = 1) -> Finishe
 
 def test_a_plan_prices_every_way_to_judge_and_learns_from_a_pilot(tmp_path: Path) -> None:
     project = make_priced_project(tmp_path / "project")
-    estimate = estimate_tournament(project.config_path, "pilot", environment=project.environment)
+    estimate = estimate_tournament(load_plan(project.config_path, project.environment), "pilot")
     (assumed,) = plan_prompts(estimate, plan_of(project), gaps=(50,))
     pilot = judged_pilot(tmp_path, n_prompts=60)
     (learnt,) = plan_prompts(estimate, plan_of(project), pilot=pilot, gaps=(50,))
@@ -69,9 +70,7 @@ def test_a_plan_learns_from_as_many_samples_of_a_prompt_as_it_has_and_pays_for_t
 
     def plan(n_samples: int, pilot: FinishedRun) -> DimensionPlan:
         project.edit_config(generation={"n_samples": n_samples})
-        estimate = estimate_tournament(
-            project.config_path, "pilot", environment=project.environment
-        )
+        estimate = estimate_tournament(load_plan(project.config_path, project.environment), "pilot")
         (found,) = plan_prompts(estimate, plan_of(project), pilot=pilot, gaps=(50,))
         return found
 
@@ -89,7 +88,7 @@ def test_a_plan_learns_from_as_many_samples_of_a_prompt_as_it_has_and_pays_for_t
 
 def test_a_pilot_of_few_prompts_is_refused_with_its_dimension(tmp_path: Path) -> None:
     project = make_priced_project(tmp_path / "project")
-    estimate = estimate_tournament(project.config_path, "pilot", environment=project.environment)
+    estimate = estimate_tournament(load_plan(project.config_path, project.environment), "pilot")
     with pytest.raises(InputError, match=r"factuality: .* 4 prompts"):
         plan_prompts(estimate, plan_of(project), pilot=judged_pilot(tmp_path, n_prompts=4))
 

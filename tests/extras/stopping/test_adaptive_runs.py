@@ -17,11 +17,11 @@ from tests.projects import ENTRANTS, make_project
 from tests.rows import stored_rows
 from tests.torture.rounds import ADAPTIVE, N_PROMPTS, ask_in_rounds, make_larger
 from tournament_assets.cli.battles import battles_group
-from tournament_assets.definitions import build_plan, default_ledger_url
+from tournament_assets.definitions import default_ledger_url
 from tournament_assets.foundation.errors import BudgetError
 from tournament_assets.graph.plain_runs import PlainRun
 from tournament_assets.preparing.estimates import estimate_judging
-from tournament_assets.project.config_files import load_config
+from tournament_assets.project.plan import load_plan
 from tournament_assets.ratings.bradley_terry import fit_bradley_terry
 from tournament_assets.ratings.matches import code_judgments
 from tournament_assets.ratings.rating_evidence import Evidence
@@ -91,7 +91,7 @@ def pair_of(row: dict[str, Any]) -> tuple[str, str]:
 
 
 def estimate(paid: PaidProject) -> tuple[str, dict[str, Any]]:
-    plan = build_plan(load_config(paid.project.config_path), paid.environment)
+    plan = load_plan(paid.project.config_path, paid.environment)
     with paid.ledger() as ledger:
         found = estimate_judging(plan, "headline", ledger=ledger)
     return " ".join(cost_sentences("rounds", found)), estimate_json(found)

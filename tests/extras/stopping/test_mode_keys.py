@@ -4,21 +4,21 @@ import pytest
 
 from tests.projects import make_project
 from tournament_assets.cli.configuration import render_page
-from tournament_assets.definitions import build_plan
 from tournament_assets.extras.stopping.mode_keys import adaptive_of
 from tournament_assets.foundation.errors import InputError
 from tournament_assets.graph.table import rows_of
 from tournament_assets.project.config_files import load_config
+from tournament_assets.project.plan import load_plan
 from tournament_assets.verdicts.rounds import follow_rounds, goal_of_rounds
 
 
 def test_pairs_stop_early_only_in_the_mode_that_says_so(tmp_path: Path) -> None:
     project = make_project(tmp_path)
-    assert "judging_decisions" not in rows_of(build_plan(load_config(project.config_path), {}))
+    assert "judging_decisions" not in rows_of(load_plan(project.config_path, {}))
     nightly = {"strata": {"recall": 1}, "adaptive": {"rounds": 1}}
     modes = {"headline": {"adaptive": {"goal": "population"}}, "nightly": nightly}
     project.merge_config(modes=modes)
-    plan = build_plan(load_config(project.config_path), {})
+    plan = load_plan(project.config_path, {})
     assert "judging_decisions" in rows_of(plan)
     by_mode = plan.config.modes.items()
     assert {name for name, mode in by_mode if adaptive_of(mode)} == {"headline", "nightly"}

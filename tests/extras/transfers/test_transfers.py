@@ -21,7 +21,6 @@ from tests.projects import (
     recorded_responses,
     write_json_lines,
 )
-from tournament_assets.definitions import build_plan
 from tournament_assets.extras.transfers.judgment_files import write_judgments
 from tournament_assets.extras.transfers.transfers import import_files, import_judgments
 from tournament_assets.foundation.errors import InputError
@@ -32,8 +31,7 @@ from tournament_assets.preparing.existing_work import (
     known_responses,
     load_bank_and_selection,
 )
-from tournament_assets.project.config_files import load_config
-from tournament_assets.project.plan import TournamentPlan
+from tournament_assets.project.plan import TournamentPlan, load_plan
 from tournament_assets.tournament.entrants import AnthropicApiEntrant
 
 
@@ -70,7 +68,7 @@ def test_thousands_of_rows_are_imported_in_a_few_transactions(
 
 
 def plan_of(project: SmallProject) -> TournamentPlan:
-    return build_plan(load_config(project.config_path), {})
+    return load_plan(project.config_path, {})
 
 
 def cached_row(pair: PairToJudge, *, swap: bool = False, **changes: Any) -> dict[str, Any]:

@@ -9,8 +9,8 @@ from urllib.parse import urlencode
 
 import click
 
-from tournament_assets.cli.opening import opened_ledger, stored_tables
-from tournament_assets.cli.options import config_option, find_config
+from tournament_assets.cli.opening import stored_tables
+from tournament_assets.cli.options import config_option, find_config, plan_of_mode
 from tournament_assets.extras.people.assets import label_worths
 from tournament_assets.extras.people.label_records import LabelRecords, LabelSample, clean_rater
 from tournament_assets.extras.people.labelling.page import LabelDesk, write_label_page
@@ -37,6 +37,7 @@ from tournament_assets.project.plan import TournamentPlan
 from tournament_assets.serving.web_access import require_access
 from tournament_assets.storage.tables import AnyTable, PairKey, pair_key, rows_of
 from tournament_assets.tournament.asset_rows import VerdictRow
+from tournament_assets.verdicts.judge_requests import open_ledger
 
 _PORT = 8791
 _SAMPLE = 120
@@ -130,7 +131,8 @@ def label_group(
     names = [clean_rater(name) for name in raters]
     if out is not None and len(names) != 1:
         raise click.UsageError("--out writes the page of one rater: give one --rater.")
-    with opened_ledger(config_path) as (plan, ledger):
+    plan = plan_of_mode(config_path, mode)
+    with open_ledger(plan.project.ledger_url) as ledger:
         pairs = pairs_to_label(plan, mode, dimension, ledger=ledger)
         records = LabelRecords.of(ledger)
         sample = _Scope(plan, mode, dimension, pairs, records).draw(_DrawOptions(**drawing))
@@ -139,7 +141,7 @@ def label_group(
         if out is not None:
             count = write_label_page(out, desk, names[0], ledger=records, raters=names)
             click.echo(f"{out}: {count} pairs for {names[0]}; send it, and take the votes back by")
-            click.echo(f"  tournament label import --config {config_path} votes.json")
+            click.echo(f"  tournament label import --config {plan.shown_path} votes.json")
             return
         app = create_label_app(desk, ledger=records, raters=names, token=token)
 
@@ -289,7 +291,7 @@ def _print_sample(sample: LabelSample) -> None:
 )
 @click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path))
 def label_import_command(
-    config_path: Path,
+    plan: TournamentPlan,
     files: tuple[Path, ...],
     format_name: str,
     mode: str | None,
@@ -303,7 +305,7 @@ def label_import_command(
     --random says that the labelled pairs are a random draw, and they become the sample.
     """
     problems = Problems()
-    with opened_ledger(config_path) as (plan, ledger):
+    with open_ledger(plan.project.ledger_url) as ledger:
         records = LabelRecords.of(ledger)
         if format_name == "votes":
             for path in files:

@@ -1,7 +1,5 @@
 """`tournament plan`."""
 
-import os
-from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 
@@ -10,6 +8,8 @@ import click
 from tournament_assets.cli.options import config_option, json_option, show_report
 from tournament_assets.extras.planning.planner import plan_prompts
 from tournament_assets.extras.planning.tables import DimensionPlan, plan_document, plan_files
+from tournament_assets.preparing.estimates import estimate_tournament
+from tournament_assets.project.plan import TournamentPlan
 from tournament_assets.run_comparison.run_reading import read_finished_runs
 from tournament_assets.storage.atomic_files import write_bytes_atomically
 from tournament_assets.tournament.config import Mode
@@ -34,7 +34,7 @@ from tournament_assets.tournament.config import Mode
 )
 @json_option
 def plan_command(
-    config_path: Path,
+    plan: TournamentPlan,
     mode: str,
     pilot: Path | None,
     judge_model: str | None,
@@ -47,25 +47,22 @@ def plan_command(
     dimension together, with a probability of 80 %. The plan also gives the cost of judging
     everything or adaptively, in both orders or in one. It sends nothing.
     """
-    plans = plan_tournament(
-        config_path, mode, environment=os.environ, pilot=pilot, judge_model=judge_model
-    )
+    plans = plan_tournament(plan, mode, pilot=pilot, judge_model=judge_model)
     if picture is not None:
         for path, content in plan_files(plans, picture).items():
             write_bytes_atomically(path, content)
     show_report(
         plan_document(plans),
-        lambda: [asdict(plan) for plan in plans],
+        lambda: [asdict(dimension) for dimension in plans],
         as_json=as_json,
         width=100,
     )
 
 
 def plan_tournament(
-    config_path: Path,
+    plan: TournamentPlan,
     mode: Mode,
     *,
-    environment: Mapping[str, str],
     pilot: Path | None = None,
     judge_model: str | None = None,
 ) -> list[DimensionPlan]:
@@ -75,11 +72,6 @@ def plan_tournament(
         mode: The mode whose prompts and judge are planned.
         pilot: A finished run directory to learn from; None for assumed values.
     """
-    from tournament_assets import launching
-
     (run,) = read_finished_runs([pilot]) if pilot else (None,)
-    estimate = launching.estimate_tournament(
-        config_path, mode, environment=environment, judge_model=judge_model
-    )
-    with launching.opened_ledger(config_path, environment) as (plan, _ledger):
-        return plan_prompts(estimate, plan, pilot=run)
+    estimate = estimate_tournament(plan, mode, judge_model=judge_model)
+    return plan_prompts(estimate, plan, pilot=run)

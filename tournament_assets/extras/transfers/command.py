@@ -1,12 +1,10 @@
 """`tournament ledger export | import | recover`."""
 
-import os
 from collections.abc import Sequence
 from pathlib import Path
 
 import click
 
-from tournament_assets.cli.opening import opened_ledger
 from tournament_assets.cli.options import config_option, mode_option
 from tournament_assets.extras.transfers.transfers import (
     export_judgments,
@@ -15,7 +13,9 @@ from tournament_assets.extras.transfers.transfers import (
     recover_replies,
 )
 from tournament_assets.foundation.formatting import list_first
+from tournament_assets.project.plan import TournamentPlan
 from tournament_assets.providers.openers import JudgeConnection
+from tournament_assets.verdicts.judge_requests import open_ledger
 
 
 @click.command("export")
@@ -27,9 +27,9 @@ from tournament_assets.providers.openers import JudgeConnection
     required=True,
     help="The folder for judgments_<dimension>.jsonl.",
 )
-def ledger_export_command(config_path: Path, mode: str, out: Path) -> None:
+def ledger_export_command(plan: TournamentPlan, mode: str, out: Path) -> None:
     """Write all replies that the ledger holds to a mode's requests, one file per dimension."""
-    with opened_ledger(config_path) as (plan, ledger):
+    with open_ledger(plan.project.ledger_url) as ledger:
         written = export_judgments(plan, mode, out, ledger=ledger)
     for path, count in written.items():
         click.echo(f"{path}: {count} replies")
@@ -38,7 +38,7 @@ def ledger_export_command(config_path: Path, mode: str, out: Path) -> None:
 @click.command("import")
 @config_option
 @click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path))
-def ledger_import_command(config_path: Path, files: tuple[Path, ...]) -> None:
+def ledger_import_command(plan: TournamentPlan, files: tuple[Path, ...]) -> None:
     """Put the replies of judgments_*.jsonl files into the ledger, so that you do not pay again.
 
     A reply counts only for the very same request. Files of an earlier cache, whose rows are named
@@ -46,7 +46,7 @@ def ledger_import_command(config_path: Path, files: tuple[Path, ...]) -> None:
     and texts; what does not match is counted. A gateway's message in place of the judge's reply is
     kept as a failure: see `tournament rejudge`.
     """
-    with opened_ledger(config_path) as (plan, ledger):
+    with open_ledger(plan.project.ledger_url) as ledger:
         reports = import_files(files, plan, ledger=ledger)
     for report in reports:
         lost = f", {report.unmatched} that match nothing asked today" if report.unmatched else ""
@@ -60,18 +60,18 @@ def ledger_import_command(config_path: Path, files: tuple[Path, ...]) -> None:
 @click.command("recover")
 @config_option
 @click.option("--judge-model", metavar="ID", help="The judge that was asked, if not the config's.")
-def ledger_recover_command(config_path: Path, judge_model: str | None) -> None:
+def ledger_recover_command(plan: TournamentPlan, judge_model: str | None) -> None:
     """Take back replies that were paid for and that the ledger has lost. It sends no request.
 
     It reads the batches of the last 29 days that the ledger does not know, at every service that
     the config names. A batch that answers a request of this tournament is taken back with all its
     replies.
     """
-    with opened_ledger(config_path) as (plan, ledger):
+    with open_ledger(plan.project.ledger_url) as ledger:
         report = recover_replies(
             plan,
             ledger=ledger,
-            judge=JudgeConnection.from_environment(os.environ, plan.project.folder),
+            judge=JudgeConnection.from_environment(plan.project.environment, plan.project.folder),
             log=lambda message: click.echo(message, err=True),
             judge_model=judge_model,
         )

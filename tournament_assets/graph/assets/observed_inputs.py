@@ -24,9 +24,8 @@ from tournament_assets.project.project_files import (
     places_of,
 )
 from tournament_assets.storage.tables import content_version, make_table
-from tournament_assets.tournament.asset_rows import PromptRow
 from tournament_assets.tournament.entrants import AnyEntrant, LocalEntrant
-from tournament_assets.verdicts.table_rows import prompt_rows
+from tournament_assets.tournament.prompts import Prompt
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,8 +167,8 @@ def _attempt(partition: str | None, read: Callable[[], str]) -> InputVersion:
 
 
 def _bank_version(plan: TournamentPlan) -> str:
-    rows = prompt_rows(load_bank(plan.config, plan.project))
-    return content_version(PromptRow, make_table(PromptRow, rows))
+    bank = load_bank(plan.config, plan.project)
+    return content_version(Prompt, make_table(Prompt, bank))
 
 
 def _rubric(plan: TournamentPlan, dimension: str) -> InputVersion:

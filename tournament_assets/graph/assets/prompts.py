@@ -16,30 +16,28 @@ from tournament_assets.judging.requests.pairs import (
 )
 from tournament_assets.project.plan import select_prompts
 from tournament_assets.project.project_files import load_bank
-from tournament_assets.storage.tables import WrittenTable, write_table
-from tournament_assets.tournament.asset_rows import MatchRow, PromptRow
+from tournament_assets.storage.tables import WrittenTable, rows_of, write_table
+from tournament_assets.tournament.asset_rows import MatchRow
 from tournament_assets.tournament.config import TournamentConfig
 from tournament_assets.tournament.prompts import Prompt, first_samples
-from tournament_assets.verdicts.table_rows import prompt_rows, prompts_of
 
 _SHOWN_COLUMNS = ("prompt_id", "source", "subject", "text", "gold_answer", "expected_behavior")
 
 
-def prompt_bank(step: Step) -> Made[list[PromptRow]]:
+def prompt_bank(step: Step) -> Made[list[Prompt]]:
     """Every prompt of the tournament, read from the bank's JSONL file and validated.
 
     Rows with a gold answer are judged on every dimension; rows without one are left out of the
     dimensions that need it, and say how to behave instead: answer, hedge or abstain.
     """
     prompts = load_bank(step.plan.config, step.plan.project)
-    rows = prompt_rows(prompts)
     return Made(
-        rows,
+        prompts,
         metadata={
             "prompts": len(prompts),
             "prompts_by_source": _counts_by_source(prompts),
             "with_gold_answer": sum(prompt.gold_answer is not None for prompt in prompts),
-            "first_rows": markdown_table(rows, _SHOWN_COLUMNS),
+            "first_rows": markdown_table(prompts, _SHOWN_COLUMNS),
         },
         checks=[_bank_integrity(prompts)],
     )
@@ -69,23 +67,22 @@ def _bank_integrity(prompts: Sequence[Prompt]) -> Check:
 
 def selected_prompts(
     config: TournamentConfig, mode: ThisMode, prompt_bank: pd.DataFrame
-) -> Made[list[PromptRow]]:
+) -> Made[list[Prompt]]:
     """The prompts of a mode, in bank order.
 
     Pilot: a seeded draw of a fixed number from each source. Headline: the whole bank. A custom
     mode: either of the two, or a share of each source. Where `generation.n_samples` is more than 1,
     a prompt has one row per answer.
     """
-    samples = select_prompts(config, mode, prompts_of(prompt_bank))
+    samples = select_prompts(config, mode, list(rows_of(Prompt, prompt_bank)))
     prompts, n_samples = first_samples(samples), config.generation.n_samples
-    rows = prompt_rows(samples)
     return Made(
-        rows,
+        samples,
         metadata={
             "prompts": len(prompts),
             **({"samples_of_each_prompt": n_samples} if n_samples > 1 else {}),
             "prompts_by_source": _counts_by_source(prompts),
-            "first_rows": markdown_table(rows, _SHOWN_COLUMNS),
+            "first_rows": markdown_table(samples, _SHOWN_COLUMNS),
         },
     )
 
@@ -112,7 +109,7 @@ def match_list(
 
     Prompts without a gold answer are left out of dimensions that compare with one.
     """
-    prompts = prompts_of(selected_prompts)
+    prompts = list(rows_of(Prompt, selected_prompts))
     matches = build_match_list(
         prompts, response_texts(entrant_responses), entrants=config.entrant_ids
     )

@@ -63,14 +63,13 @@ from tournament_assets.tournament.asset_rows import (
     CoverageRow,
     LeaderboardRow,
     PromptFindingRow,
-    PromptRow,
     RatingRow,
     ResponseRow,
     WinRateRow,
 )
 from tournament_assets.tournament.battles import battles_from_judgments, settings_of_run
 from tournament_assets.tournament.config import TournamentConfig
-from tournament_assets.tournament.prompts import GeneratedResponse, answer_key
+from tournament_assets.tournament.prompts import GeneratedResponse, Prompt, answer_key
 from tournament_assets.verdicts.rounds import goal_of_rounds
 from tournament_assets.verdicts.table_rows import (
     judgments_of,
@@ -281,15 +280,15 @@ def _answers(responses: pd.DataFrame) -> list[GeneratedResponse]:
 
 def _unanswered(
     selected: pd.DataFrame, answers: Mapping[str, Sequence[GeneratedResponse]]
-) -> list[PromptRow]:
+) -> list[Prompt]:
     """Return the prompts that not every entrant answered."""
     answered = set.intersection(*(set(map(answer_key, given)) for given in answers.values()))
-    return [row for row in rows_of(PromptRow, selected) if answer_key(row) not in answered]
+    return [row for row in rows_of(Prompt, selected) if answer_key(row) not in answered]
 
 
 def _on_dimension(
-    config: TournamentConfig, dimension: str, prompts: Sequence[PromptRow]
-) -> list[PromptRow]:
+    config: TournamentConfig, dimension: str, prompts: Sequence[Prompt]
+) -> list[Prompt]:
     needs_gold_answer = config.dimensions[dimension].needs_gold_answer
     return [row for row in prompts if row.gold_answer is not None or not needs_gold_answer]
 
@@ -422,7 +421,7 @@ def fair_rows(
         excluded: Entrants to leave out, as if they had not taken part.
     """
     config = plan.config
-    prompts = list(rows_of(PromptRow, selected))
+    prompts = list(rows_of(Prompt, selected))
     answered = {
         entrant: set(map(answer_key, rows_of(ResponseRow, frame)))
         for entrant, frame in responses.items()

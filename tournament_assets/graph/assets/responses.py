@@ -24,6 +24,7 @@ from tournament_assets.responses.entrant_responses import (
     served_entrants,
 )
 from tournament_assets.responses.local_responses import CompletedResponses
+from tournament_assets.storage.tables import rows_of
 from tournament_assets.tournament.asset_rows import RequestsRow, ResponseRow
 from tournament_assets.tournament.entrants import AnyEntrant, get_entrant
 from tournament_assets.tournament.prompts import (
@@ -34,7 +35,6 @@ from tournament_assets.tournament.prompts import (
     mean_p_correct,
     summarise_juries,
 )
-from tournament_assets.verdicts.table_rows import prompts_of
 
 _REPLACEMENT_COLUMNS = ("prompt_id", "position", "draft", "replacement")
 
@@ -74,10 +74,10 @@ def entrant_responses(
     for them until `waiting.deadline_seconds`.
     """
     entrant = get_entrant(step.plan.config.entrants, step.name)
-    prompts = prompts_of(selected_prompts)
+    prompts = list(rows_of(Prompt, selected_prompts))
     wanted = Wanted(
         prompts=prompts,
-        bank=prompts_of(prompt_bank),
+        bank=list(rows_of(Prompt, prompt_bank)),
         plan=step.plan,
         resources=resources,
         may_pay_again=options.pay_again,
@@ -117,7 +117,7 @@ def entrant_requests(
     them holds a slot in the pool `gpu` meanwhile. Responses are kept in the ledger, where
     `entrant_responses` finds them; nothing that the ledger holds is asked again.
     """
-    prompts = prompts_of(selected_prompts)
+    prompts = list(rows_of(Prompt, selected_prompts))
     wanted = Wanted(
         prompts=prompts,
         plan=step.plan,

@@ -12,8 +12,7 @@ from typing import Any, get_args
 
 import dagster as dg
 
-from tournament_assets.foundation.errors import JudgeError, TournamentError
-from tournament_assets.foundation.yaml_files import KeyPath
+from tournament_assets.foundation.errors import InputError, JudgeError, TournamentError
 from tournament_assets.graph.assets.judging import judge_replies, judge_requests
 from tournament_assets.graph.assets.observed_inputs import ledger_files
 from tournament_assets.graph.automation.edits import Look, look_at_inputs, state_of
@@ -41,6 +40,7 @@ from tournament_assets.graph.rows import COLLECTS_TAG
 from tournament_assets.judging.batch_service import AsksDirectly, takes_batches
 from tournament_assets.judging.settlement.records import JudgingScope, OpenBatch
 from tournament_assets.preparing.preflight import Finding, Health
+from tournament_assets.project.config_files import with_lines
 from tournament_assets.project.plan import TournamentPlan
 from tournament_assets.tournament.config import Mode, RerunSchedule, TournamentConfig
 from tournament_assets.tournament.judges import Judge
@@ -48,10 +48,10 @@ from tournament_assets.tournament.judges import Judge
 _DAEMON_SECONDS = 300
 
 
-def schedule_problems(config: TournamentConfig) -> list[tuple[KeyPath, str]]:
-    """Return the configured schedules that Dagster cannot fire, each with the place of its cron."""
-    problems: list[tuple[KeyPath, str]] = []
-    for mode, schedule in _schedules_of(config).items():
+def refuse_bad_schedules(plan: TournamentPlan) -> None:
+    """Refuse schedules that Dagster cannot fire, each with the line of its cron."""
+    problems: list[str] = []
+    for mode, schedule in _schedules_of(plan.config).items():
         try:
             dg.ScheduleDefinition(
                 name="trial",
@@ -60,15 +60,12 @@ def schedule_problems(config: TournamentConfig) -> list[tuple[KeyPath, str]]:
                 execution_timezone=schedule.time_zone,
             )
         except dg.DagsterInvalidDefinitionError:
-            place = ("modes", mode, "schedule", "cron")
             problems.append(
-                (
-                    place,
-                    f"{'.'.join(place)} is {schedule.cron!r}; expected minute, hour, day of the "
-                    "month, month and day of the week, such as '0 6 * * 1' for Mondays at six",
-                )
+                f"modes.{mode}.schedule.cron is {schedule.cron!r}; expected minute, hour, day of "
+                "the month, month and day of the week, such as '0 6 * * 1' for Mondays at six"
             )
-    return problems
+    if problems:
+        raise InputError(with_lines(plan.shown_path, problems))
 
 
 def _schedules_of(config: TournamentConfig) -> dict[Mode, RerunSchedule]:
