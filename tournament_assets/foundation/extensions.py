@@ -11,7 +11,7 @@ are called after the kind of row, each with one value `ROWS`. A missing folder a
 | `config_problems` | functions that find problems across keys | `project/config_files.py` |
 | `ledger_tables` | metadata of tables in the ledger | `ledger/database.py` |
 | `assets` | rows of the graph's table | `graph/table.py` |
-| `loaders` | subclasses of `WrittenEntrant` or `EntrantSpec` | `tournament/entrants.py` |
+| `loaders` | rows of loaders, each with the class of its entrants | `tournament/entrants.py` |
 | `measures` | measures with a light | `trust/measures.py` |
 | `methods` | rating methods | `ratings/rating_methods.py` |
 | `sections` | sections of the report | `reports/run/section_table.py` |
