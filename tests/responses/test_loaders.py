@@ -1,4 +1,4 @@
-"""Every loader holds to the contract of `loader_contract.py`, one of an extra too."""
+"""Every loader holds to the contract of `loader_contract.py`."""
 
 import os
 import shutil
@@ -11,10 +11,8 @@ from typing import Any, get_args
 import pytest
 
 from tests.chat_server import ChatServer
-from tests.extras.copies import copy_of_package, run_script
-from tests.projects import SmallProject, recorded_responses, write_json_lines
+from tests.projects import recorded_responses, write_json_lines
 from tests.responses.loader_contract import PROMISES, LoaderCase, check_preflight
-from tests.test_house import ROOT
 from tournament_assets.tournament.entrants import LOADERS
 
 DATA = Path(str(resources.files("tournament_assets") / "data"))
@@ -91,7 +89,7 @@ CASES = {
 
 
 def test_every_loader_of_the_core_has_a_case() -> None:
-    core = [row.entrant for row in LOADERS if ".extras." not in row.entrant.__module__]
+    core = [row.entrant for row in LOADERS if ".tournament." in row.entrant.__module__]
     names = {
         name for entrant in core for name in get_args(entrant.model_fields["loader"].annotation)
     }
@@ -108,41 +106,3 @@ def test_a_loader_keeps_its_promise(
         pytest.skip("no file has to be there")
     environment = {"SERVER": chat.url} if name == "openai_api" else {}
     promise(replace(case, environment=environment), tmp_path / "project")
-
-
-EXTENSION = """
-import sys
-from pathlib import Path
-from tests.projects import bank_rows, recorded_responses
-from tests.responses.loader_contract import LoaderCase, PROMISES, check_edit_makes_out_of_date
-
-def write(folder):
-    (folder / "texts").mkdir()
-    for row in recorded_responses("mixed"):
-        (folder / "texts" / f"{row['prompt_id']}.txt").write_text(row["response"])
-
-case = LoaderCase(
-    name="text_files",
-    keys={"folder": {"path": "texts"}},
-    write=write,
-    edit=lambda folder: (folder / "texts" / "recall-0.txt").write_text("Edited."),
-    remove=lambda folder: (folder / "texts").rename(folder / "elsewhere"),
-)
-folder = Path(sys.argv[1])
-for number, promise in enumerate((*PROMISES, check_edit_makes_out_of_date)):
-    promise(case, folder / str(number))
-    print(promise.__name__)
-"""
-
-
-def test_a_loader_of_an_extra_keeps_every_promise(tmp_path: Path) -> None:
-    copy = copy_of_package(tmp_path)
-    extra = copy / "extras" / "text_files"
-    extra.mkdir()
-    (extra / "__init__.py").write_text("")
-    shutil.copy2(ROOT / "tests" / "extension_example" / "tournament_example" / "loaders.py", extra)
-    shutil.copytree(ROOT / "tests", copy.parent / "tests")
-    folder = tmp_path / "projects"
-    folder.mkdir()
-    lines = run_script(EXTENSION, copy, SmallProject(folder)).splitlines()
-    assert "check_edit_makes_out_of_date" in lines
