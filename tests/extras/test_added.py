@@ -16,9 +16,9 @@ from tests.projects import make_project
 from tests.test_house import ROOT
 
 LOADERS = """
-from typing import ClassVar, Literal
+from typing import Literal
 
-from tournament_assets.tournament.entrant_settings import WrittenEntrant
+from tournament_assets.tournament.entrant_settings import LoaderRow, WrittenEntrant
 from tournament_assets.tournament.places import Location
 
 
@@ -30,14 +30,12 @@ class ShellEntrant(WrittenEntrant):
         script: The file that it runs.
     \"\"\"
 
-    answered_by: ClassVar[str] = "tournament_assets.extras.shell.answering:answer"
-
     loader: Literal["shell"]
     program: str
     script: Location
 
 
-ROWS = (ShellEntrant,)
+ROWS = (LoaderRow(entrant=ShellEntrant, answer="tournament_assets.extras.shell.answering:answer"),)
 """
 ANSWERING = """
 import subprocess

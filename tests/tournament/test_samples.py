@@ -17,7 +17,6 @@ from tournament_assets.tournament.entrants import (
     OpenAiApiEntrant,
     RecordedEntrant,
     VanillaHfEntrant,
-    answers_once,
 )
 from tournament_assets.tournament.hydra_entrants import CustomPoeEntrant
 from tournament_assets.tournament.prompts import (
@@ -88,15 +87,15 @@ def test_who_has_one_answer_is_asked_once() -> None:
     bought = {"entrant_id": "e", "loader": "anthropic_api", "model": "claude-opus-5-5"}
     recorded = {"entrant_id": "e", "loader": "recorded", "responses": {"path": "r.jsonl"}}
     hot = {"temperature": 0.7}
-    assert answers_once(RecordedEntrant.model_validate(recorded))
-    assert answers_once(VanillaHfEntrant.model_validate(local))
-    assert answers_once(OpenAiApiEntrant.model_validate({**served, "model": "m"}))
-    assert answers_once(AnthropicApiEntrant.model_validate({**bought, "temperature": 0.0}))
-    assert not answers_once(AnthropicApiEntrant.model_validate(bought))
-    assert not answers_once(VanillaHfEntrant.model_validate({**local, **hot}))
-    assert not answers_once(OpenAiApiEntrant.model_validate({**served, "model": "m", **hot}))
+    assert RecordedEntrant.model_validate(recorded).answers_once
+    assert VanillaHfEntrant.model_validate(local).answers_once
+    assert OpenAiApiEntrant.model_validate({**served, "model": "m"}).answers_once
+    assert AnthropicApiEntrant.model_validate({**bought, "temperature": 0.0}).answers_once
+    assert not AnthropicApiEntrant.model_validate(bought).answers_once
+    assert not VanillaHfEntrant.model_validate({**local, **hot}).answers_once
+    assert not OpenAiApiEntrant.model_validate({**served, "model": "m", **hot}).answers_once
     # A product of experts draws its heads even where it takes the most probable token.
-    assert not answers_once(CustomPoeEntrant.model_construct(temperature=None))
+    assert not CustomPoeEntrant.model_construct(temperature=None).answers_once
 
 
 def test_one_answer_is_the_answer_in_every_sample_and_none_is_in_none() -> None:

@@ -15,7 +15,7 @@ that is missing adds nothing.
 | `ledger_tables` | metadata of tables in the ledger | `ledger/database.py` |
 | `assets` | rows of the graph's table | `graph/table.py` |
 | `jobs` | rows of its jobs, which come after the core's | `graph/table.py` |
-| `loaders` | subclasses of `WrittenEntrant` or `EntrantSpec` | `tournament/entrants.py` |
+| `loaders` | rows of loaders, each with the class of its entrants | `tournament/entrants.py` |
 | `services` | services that judge and play | `tournament/judge_services.py` |
 | `prices` | by model, its `ConfiguredPrice` | `judging/costs/prices.py` |
 | `measures` | measures with a light | `trust/measures.py` |

@@ -41,11 +41,6 @@ from tournament_assets.graph.rows import (
 from tournament_assets.project.plan import TournamentPlan
 from tournament_assets.provenance.origins import read_versions, version_values
 from tournament_assets.reports.run.section_table import SECTIONS
-from tournament_assets.tournament.entrants import (
-    AnthropicApiEntrant,
-    LocalEntrant,
-    OpenAiApiEntrant,
-)
 from tournament_assets.trust.measures import EVIDENCE_TABLES, LIGHT_TABLES
 
 _CORE_JOBS = (
@@ -69,22 +64,14 @@ anything is asked, and a price that the budget does not allow ends the run there
 
 def _generates(plan: TournamentPlan) -> bool:
     """Whether any entrant is generated here; recorded and served ones need no GPU."""
-    return any(isinstance(entrant, LocalEntrant) for entrant in plan.config.entrants)
+    return any(entrant.generates_here for entrant in plan.config.entrants)
 
 
 _observed = partial(AssetRow, job="inputs", stored_as="file")
 
 
 def _entrant_kinds(plan: TournamentPlan) -> set[str]:
-    kinds: dict[Any, str] = {
-        LocalEntrant: "pytorch",
-        OpenAiApiEntrant: "openai",
-        AnthropicApiEntrant: "anthropic",
-    }
-    found = (
-        kinds[kind] for each in plan.config.entrants for kind in kinds if isinstance(each, kind)
-    )
-    return {"parquet", *found}
+    return {"parquet", *(entrant.kind for entrant in plan.config.entrants if entrant.kind)}
 
 
 # What was paid for again when everybody was asked is not to be paid for a third time.

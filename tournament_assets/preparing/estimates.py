@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from datetime import UTC, datetime
+from pkgutil import resolve_name
 from typing import TYPE_CHECKING
 
 from tournament_assets.foundation.errors import InputError
@@ -39,8 +40,7 @@ from tournament_assets.responses.api_responses import (
 from tournament_assets.tournament.config import Mode
 from tournament_assets.tournament.entrants import (
     ApiEntrant,
-    RecordedEntrant,
-    answers_once,
+    loader_of,
 )
 from tournament_assets.tournament.judge_services import SERVICES
 from tournament_assets.tournament.judges import Judge, Rubric
@@ -264,16 +264,17 @@ def estimate_judging(
     assumed = 0
     for entrant in config.entrants:
         texts = known_responses(plan, entrant, bank, prompts, ledger=ledger)
-        if isinstance(entrant, ApiEntrant):
+        row = loader_of(entrant)
+        if row.estimate is not None:
             missing = [prompt for prompt in prompts if answer_key(prompt) not in texts]
-            to_answer = first_samples(missing) if answers_once(entrant) else missing
-            priced.append(_estimate_responses(plan, entrant, to_answer, ledger=ledger))
-        if not isinstance(entrant, RecordedEntrant):
+            to_answer = first_samples(missing) if entrant.answers_once else missing
+            priced.append(resolve_name(row.estimate)(plan, entrant, to_answer, ledger=ledger))
+        if row.answered is None:
             # Each placeholder is unique, so that no two of them make one request.
             length = round(entrant.longest_response * CHARACTERS_PER_TOKEN)
             for prompt in prompts:
                 if answer_key(prompt) not in texts:
-                    sample = 1 if answers_once(entrant) else prompt.sample
+                    sample = 1 if entrant.answers_once else prompt.sample
                     placeholder = entrant.entrant_id + (f" {sample}" if sample > 1 else "")
                     texts[answer_key(prompt)] = placeholder.ljust(length, ".")
                     assumed += 1
@@ -307,13 +308,14 @@ def estimate_judging(
     )
 
 
-def _estimate_responses(
+def estimate_responses(
     plan: TournamentPlan,
     entrant: ApiEntrant,
     missing: Sequence[Prompt],
     *,
     ledger: Ledger,
 ) -> ResponseEstimate:
+    """Price what is asked of a served entrant for its missing responses."""
     prices = response_terms(plan, since=datetime.now(UTC)).prices
     _, expected = observe_ledger(ledger, entrant.model, on_responses=True)
     channel = SERVICES[entrant.service].channel

@@ -6,6 +6,7 @@ config, the recorded files and the ledger, not from Dagster's storage.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pkgutil import resolve_name
 from typing import TYPE_CHECKING
 
 from tournament_assets.foundation.errors import InputError
@@ -24,15 +25,19 @@ from tournament_assets.project.project_files import (
     load_bank,
     load_rubric,
 )
-from tournament_assets.recorded.recorded_responses import load_recorded_responses
 from tournament_assets.tournament.config import Mode
 from tournament_assets.tournament.entrants import (
     AnyEntrant,
-    RecordedEntrant,
-    answers_once,
+    loader_of,
 )
 from tournament_assets.tournament.judges import Judge
-from tournament_assets.tournament.prompts import AnswerKey, Prompt, answer_key, first_samples
+from tournament_assets.tournament.prompts import (
+    AnswerKey,
+    GeneratedResponse,
+    Prompt,
+    answer_key,
+    first_samples,
+)
 
 if TYPE_CHECKING:
     from tournament_assets.ledger import Ledger
@@ -60,7 +65,7 @@ def known_responses(
     ledger: "Ledger",
 ) -> dict[AnswerKey, str]:
     """Return an entrant's existing responses to the given prompts, by prompt and sample."""
-    if answers_once(entrant) and any(each.sample > 1 for each in prompts):
+    if entrant.answers_once and any(each.sample > 1 for each in prompts):
         firsts = first_samples(prompts)
         once = known_responses(plan, entrant, bank, firsts, ledger=ledger)
         return {
@@ -69,10 +74,10 @@ def known_responses(
             if (each.prompt_id, 1) in once
         }
     keys = {answer_key(prompt) for prompt in prompts}
-    if isinstance(entrant, RecordedEntrant):
-        path = plan.project.resolve(entrant.responses, what=f"{entrant.entrant_id}'s responses")
-        recorded = load_recorded_responses(path, entrant, prompts=bank).responses
-        return {answer_key(row): row.text for row in recorded if answer_key(row) in keys}
+    read = loader_of(entrant).answered
+    if read is not None:
+        rows: Sequence[GeneratedResponse] = resolve_name(read)(entrant, plan, bank)
+        return {answer_key(row): row.text for row in rows if answer_key(row) in keys}
     try:
         identity = entrant_fingerprint(entrant, plan.project)
     except InputError:

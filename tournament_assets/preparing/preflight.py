@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from functools import partial
 from importlib.metadata import PackageNotFoundError, version
+from pkgutil import resolve_name
 
 from upath import UPath
 
@@ -39,20 +40,19 @@ from tournament_assets.providers.openers import (
     judge_problems,
     unknown_model_problem,
 )
-from tournament_assets.recorded.recorded_responses import load_recorded_responses
 from tournament_assets.responses.api_responses import (
     asked_as_a_judge,
+    bought_entrants,
     missing_key,
     service_problems,
 )
 from tournament_assets.tournament.config import Mode
 from tournament_assets.tournament.entrants import (
-    AnthropicApiEntrant,
     AnyEntrant,
+    ApiEntrant,
     LocalEntrant,
     OpenAiApiEntrant,
-    RecordedEntrant,
-    answers_once,
+    loader_of,
 )
 from tournament_assets.tournament.judges import Judge
 from tournament_assets.tournament.prompts import Prompt, first_samples
@@ -97,8 +97,7 @@ def refuse_bad_input(
     for refuse in added_rows("preflight"):
         with problems.collected():
             refuse(plan)
-    problems.extend(_entrant_problems(plan, bank))
-    problems.extend(_service_problems(plan, prompts))
+    problems.extend(_entrant_problems(Preflight(plan, bank, prompts)))
     judges: tuple[Judge, ...] = ()
     with problems.collected():
         judges = plan.config.judges_of(mode, model=judge_model)
@@ -116,8 +115,7 @@ def refuse_bad_input(
     if _will_generate(plan, bank, prompts):
         asked = {
             f"entrant {each.entrant_id!r}": asked_as_a_judge(each, judges).asking(each.model)
-            for each in plan.config.entrants
-            if isinstance(each, AnthropicApiEntrant)
+            for each in bought_entrants(plan.config.entrants)
         }
         problems.extend(_model_problems(plan, asked))
         named = {} if skip_judging else {f"the judge {each.name!r}": each for each in judges}
@@ -129,7 +127,7 @@ def refuse_bad_input(
 
 def _will_generate(plan: TournamentPlan, bank: list[Prompt], prompts: list[Prompt]) -> bool:
     """Return whether a response has to be made, so that a judge's problem would show late."""
-    made = [each for each in plan.config.entrants if not isinstance(each, RecordedEntrant)]
+    made = [entrant for entrant in plan.config.entrants if loader_of(entrant).answered is None]
     if not made:
         return False
     with open_ledger(plan.project.ledger_url) as ledger:
@@ -157,38 +155,62 @@ def _model_problems(plan: TournamentPlan, asked: Mapping[str, Judge]) -> Iterato
             yield problem
 
 
-def _entrant_problems(plan: TournamentPlan, bank: list[Prompt]) -> Iterator[str]:
-    local: list[LocalEntrant] = []
-    for entrant in plan.config.entrants:
-        if isinstance(entrant, LocalEntrant):
-            local.append(entrant)
-        else:
-            yield from _file_problems(plan, entrant, bank)
-    asked = plan.project.environment.get("TOURNAMENT_DEVICE")
-    problem = device_problem(asked) if local and asked else None
+@dataclass(frozen=True, slots=True)
+class Preflight:
+    """What entrants are checked against before anything is spent.
+
+    Attributes:
+        bank: Every prompt; empty if it cannot be read.
+        prompts: Those of the mode; empty if they cannot be selected.
+    """
+
+    plan: TournamentPlan
+    bank: Sequence[Prompt]
+    prompts: Sequence[Prompt]
+
+
+def _entrant_problems(preflight: Preflight) -> Iterator[str]:
+    """Let the loaders check their entrants; those that one function checks, together."""
+    of_check: dict[str | None, list[AnyEntrant]] = {}
+    for entrant in preflight.plan.config.entrants:
+        of_check.setdefault(loader_of(entrant).check, []).append(entrant)
+    for name, entrants in of_check.items():
+        check = check_files if name is None else resolve_name(name)
+        yield from check(entrants, preflight)
+
+
+def check_files(entrants: Sequence[AnyEntrant], preflight: Preflight) -> Iterator[str]:
+    """Find files that are missing, and recorded responses that cannot be read."""
+    plan, bank = preflight.plan, preflight.bank
+    for entrant in entrants:
+        answered = loader_of(entrant).answered
+        try:
+            places_of(entrant, plan.project)
+            if bank and answered is not None:
+                resolve_name(answered)(entrant, plan, bank)
+        except InputError as error:
+            yield from error.problems
+
+
+def check_weights_and_device(
+    entrants: Sequence[LocalEntrant], preflight: Preflight
+) -> Iterator[str]:
+    """Find what keeps entrants from being generated here."""
+    device = preflight.plan.project.environment.get("TOURNAMENT_DEVICE")
+    problem = device_problem(device) if device else None
     if problem is not None:
         yield problem
-    yield from entrant_file_problems(local, plan.project)
+    yield from entrant_file_problems(entrants, preflight.plan.project)
 
 
-def _file_problems(plan: TournamentPlan, entrant: AnyEntrant, bank: list[Prompt]) -> Sequence[str]:
-    try:
-        places = places_of(entrant, plan.project)
-        if bank and isinstance(entrant, RecordedEntrant):
-            load_recorded_responses(places[0], entrant, prompts=bank)
-    except InputError as error:
-        return error.problems
-    return ()
-
-
-def _service_problems(plan: TournamentPlan, prompts: list[Prompt]) -> list[str]:
+def check_services(entrants: Sequence[ApiEntrant], preflight: Preflight) -> list[str]:
+    """Find what keeps services from answering; the ledger is read where it decides something."""
+    plan, prompts = preflight.plan, preflight.prompts
     environment = plan.project.environment
     asked = [
-        each
-        for each in plan.config.entrants
-        # What the ledger holds is looked at only where it decides something.
-        if isinstance(each, OpenAiApiEntrant)
-        or (isinstance(each, AnthropicApiEntrant) and missing_key(each, environment))
+        entrant
+        for entrant in entrants
+        if isinstance(entrant, OpenAiApiEntrant) or missing_key(entrant, environment)
     ]
     # Without prompts, the problem of the bank is among the problems already.
     if not asked or not prompts:
@@ -200,7 +222,7 @@ def _service_problems(plan: TournamentPlan, prompts: list[Prompt]) -> list[str]:
             for entrant in asked
             for problem in service_problems(
                 entrant,
-                first_samples(prompts) if answers_once(entrant) else prompts,
+                first_samples(prompts) if entrant.answers_once else prompts,
                 ledger=ledger,
                 environment=environment,
                 terms=terms,
@@ -267,7 +289,7 @@ def diagnose_device(plans: Sequence[TournamentPlan], asked: str) -> Finding:
         entrant.entrant_id
         for plan in plans
         for entrant in plan.config.entrants
-        if isinstance(entrant, LocalEntrant)
+        if entrant.generates_here
     ]
     if not loaded:
         return Finding("device", Health.OK, "no entrant loads weights, so none is needed")

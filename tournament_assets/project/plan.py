@@ -14,7 +14,6 @@ from tournament_assets.judging.settlement.records import VERDICTS, JudgingScope,
 from tournament_assets.project.config_files import ConfigFile, load_config
 from tournament_assets.project.project_files import Project
 from tournament_assets.tournament.config import Mode, TournamentConfig
-from tournament_assets.tournament.entrants import RecordedEntrant
 from tournament_assets.tournament.judges import Judge, Rubric
 from tournament_assets.tournament.prompts import (
     Prompt,
@@ -102,11 +101,7 @@ def plan_of(
 
 def upstream_assets(plan: TournamentPlan) -> tuple[str, ...]:
     """Return the keys of the surrounding project's assets that entrants' responses come from."""
-    keys = (
-        entrant.responses.asset
-        for entrant in plan.config.entrants
-        if isinstance(entrant, RecordedEntrant)
-    )
+    keys = (entrant.upstream_asset for entrant in plan.config.entrants)
     return tuple(dict.fromkeys(key for key in keys if key is not None))
 
 
@@ -114,10 +109,10 @@ def _refuse_upstream_assets(plan: TournamentPlan) -> None:
     """Refuse responses that are assets, which need a surrounding project."""
     problems = Problems()
     for entrant in plan.config.entrants:
-        if isinstance(entrant, RecordedEntrant) and entrant.responses.asset is not None:
+        for name, place in entrant.files.items() if entrant.upstream_asset else ():
             with problems.collected():
-                what = f"{plan.config_path}: {entrant.entrant_id}'s responses"
-                plan.project.resolve(entrant.responses, what=what)
+                what = f"{plan.config_path}: {entrant.entrant_id}'s {name}"
+                plan.project.resolve(place, what=what)
     problems.raise_if_any()
 
 

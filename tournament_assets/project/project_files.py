@@ -3,10 +3,12 @@
 An entrant's files are weights and shards.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib import resources
 from pathlib import Path
+from pkgutil import resolve_name
+from typing import Protocol
 
 from tournament_assets.foundation.errors import InputError, Problems
 from tournament_assets.foundation.fingerprints import fingerprint
@@ -24,12 +26,10 @@ from tournament_assets.storage.atomic_files import write_bytes_atomically
 from tournament_assets.tournament.config import TournamentConfig
 from tournament_assets.tournament.entrants import (
     AnyEntrant,
-    ApiEntrant,
     LocalEntrant,
-    RecordedEntrant,
-    VanillaHfEntrant,
+    loader_of,
 )
-from tournament_assets.tournament.hydra_entrants import CustomPoeEntrant, NeededShards
+from tournament_assets.tournament.hydra_entrants import NeededShards
 from tournament_assets.tournament.judges import Rubric, parse_rubric
 from tournament_assets.tournament.places import FilePlace, Location, ResponsesPlace
 from tournament_assets.tournament.prompts import Prompt, parse_prompt_bank
@@ -186,15 +186,67 @@ def entrant_fingerprint(entrant: AnyEntrant, project: Project) -> str:
     Raises:
         InputError: If its files are missing.
     """
-    if isinstance(entrant, ApiEntrant):
-        return entrant.fingerprint(entrant.content_hash)
-    if isinstance(entrant, LocalEntrant):
-        return entrant.fingerprint(find_entrant_files(entrant, project).fingerprint)
-    if isinstance(entrant, RecordedEntrant) and entrant.responses.asset is not None:
-        # The asset's content has its own data version, on which the responses depend.
-        return entrant.fingerprint(fingerprint({"asset": entrant.responses.asset}))
-    hashes = [fingerprint_file(path) for path in places_of(entrant, project)]
-    return entrant.fingerprint(hashes[0] if len(hashes) == 1 else fingerprint(hashes))
+    return entrant.fingerprint(
+        entrant.content_hash or entrant_content(entrant, project).fingerprint
+    )
+
+
+class EntrantContent(Protocol):
+    """The files that an entrant is made of."""
+
+    @property
+    def paths(self) -> Iterable[Path]:
+        """All of its files, in a fixed order."""
+
+    @property
+    def fingerprint(self) -> str:
+        """SHA-256 of what they hold; where they lie does not count."""
+
+
+@dataclass(frozen=True, slots=True)
+class NamedFiles:
+    """The files and folders that an entrant's fields name.
+
+    Attributes:
+        places: Their paths, in the order of the fields.
+    """
+
+    places: Sequence[Path]
+
+    @property
+    def paths(self) -> Iterator[Path]:
+        """Every file, and every folder with what is in it."""
+        for place in self.places:
+            yield place
+            yield from sorted(place.rglob("*"))
+
+    @property
+    def fingerprint(self) -> str:
+        """SHA-256 of every file's content, with its name where it is inside a folder."""
+        hashes = [_place_fingerprint(place) for place in self.places]
+        return hashes[0] if len(hashes) == 1 else fingerprint(hashes)
+
+
+def _place_fingerprint(place: Path) -> str:
+    if not place.is_dir():
+        return fingerprint_file(place)
+    files = (path for path in sorted(place.rglob("*")) if path.is_file())
+    return fingerprint(
+        {path.relative_to(place).as_posix(): fingerprint_file(path) for path in files}
+    )
+
+
+def entrant_content(entrant: AnyEntrant, project: Project) -> EntrantContent:
+    """Return the files that an entrant is made of; none if its content is known without them.
+
+    Raises:
+        InputError: If one is missing.
+    """
+    find = loader_of(entrant).content
+    if find is not None:
+        content: EntrantContent = resolve_name(find)(entrant, project)
+        return content
+    return NamedFiles(places_of(entrant, project) if entrant.content_hash is None else ())
 
 
 def places_of(entrant: AnyEntrant, project: Project) -> list[Path]:
@@ -220,14 +272,14 @@ def find_entrant_files(entrant: LocalEntrant, project: Project) -> EntrantFiles:
     problems = Problems()
     with problems.collected():
         weights.append(project.resolve(entrant.weights, what=_weights_of(entrant.entrant_id)))
-    for adapter, needed in _needed_shards(entrant).items():
+    for adapter, needed in entrant.needed_shards.items():
         with problems.collected():
             shards[adapter] = _find_shards(adapter, needed, project, owners=entrant.entrant_id)
     adapter_folder = template = None
-    if (named := _adapter_of(entrant)) is not None:
+    if (named := entrant.adapter_folder) is not None:
         with problems.collected():
             adapter_folder = project.resolve(named, what=f"the adapter of {entrant.entrant_id}")
-    if (named := _template_of(entrant)) is not None:
+    if (named := entrant.template_file) is not None:
         with problems.collected():
             template = project.resolve(named, what=f"the chat template of {entrant.entrant_id}")
     problems.raise_if_any()
@@ -246,9 +298,9 @@ def entrant_file_problems(entrants: Sequence[LocalEntrant], project: Project) ->
     shards: dict[tuple[str, NeededShards], list[str]] = {}
     for entrant in entrants:
         weights.setdefault(entrant.weights, []).append(entrant.entrant_id)
-        if (named := _adapter_of(entrant)) is not None:
+        if (named := entrant.adapter_folder) is not None:
             adapters.setdefault(named, []).append(entrant.entrant_id)
-        for adapter, needed in _needed_shards(entrant).items():
+        for adapter, needed in entrant.needed_shards.items():
             shards.setdefault((adapter, needed), []).append(entrant.entrant_id)
     problems = Problems()
     templated = {entrant.entrant_id for entrant in entrants if _brings_template(entrant, project)}
@@ -267,7 +319,7 @@ def entrant_file_problems(entrants: Sequence[LocalEntrant], project: Project) ->
         with problems.collected():
             _find_shards(adapter, needed, project, owners=", ".join(owners))
     for entrant in entrants:
-        if (named := _template_of(entrant)) is not None:
+        if (named := entrant.template_file) is not None:
             what = f"the chat template of {entrant.entrant_id}"
             key = f"entrants.{entrant.entrant_id}.chat_template"
             with problems.collected():
@@ -275,23 +327,10 @@ def entrant_file_problems(entrants: Sequence[LocalEntrant], project: Project) ->
     return problems.found
 
 
-def _needed_shards(entrant: LocalEntrant) -> Mapping[str, NeededShards]:
-    return entrant.needed_shards if isinstance(entrant, CustomPoeEntrant) else {}
-
-
-def _adapter_of(entrant: LocalEntrant) -> Location | None:
-    return entrant.adapter if isinstance(entrant, VanillaHfEntrant) else None
-
-
-def _template_of(entrant: LocalEntrant) -> Location | None:
-    template = entrant.chat_template if isinstance(entrant, VanillaHfEntrant) else None
-    return template if isinstance(template, Location) else None
-
-
 def _brings_template(entrant: LocalEntrant, project: Project) -> bool:
-    if isinstance(entrant, VanillaHfEntrant) and entrant.chat_template is not None:
+    if entrant.replaces_template:
         return True
-    adapter = _adapter_of(entrant)
+    adapter = entrant.adapter_folder
     try:
         return adapter is not None and has_chat_template(project.resolve(adapter, what="adapter"))
     except InputError:

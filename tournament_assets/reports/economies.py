@@ -9,7 +9,7 @@ from tournament_assets.judging.costs.prices import PriceList, load_newest_prices
 from tournament_assets.reports.figures.figures import EntrantEconomy
 from tournament_assets.storage.tables import AnyTable, rows_of
 from tournament_assets.tournament.config import TournamentConfig
-from tournament_assets.tournament.entrants import AnyEntrant, ApiEntrant, get_entrant
+from tournament_assets.tournament.entrants import AnyEntrant, get_entrant
 from tournament_assets.tournament.judge_services import SERVICES
 from tournament_assets.tournament.prompts import TIME
 
@@ -47,7 +47,7 @@ def entrant_economies(
 
 def _usd(entrant: AnyEntrant, rows: Sequence[_Work], prices: PriceList) -> float | None:
     """Return US dollars for 1,000 responses; None where tokens or the price are not known."""
-    if not isinstance(entrant, ApiEntrant):
+    if entrant.service is None or entrant.priced_as is None:
         return None
     channel = SERVICES[entrant.service].channel
     used = [
@@ -57,7 +57,7 @@ def _usd(entrant: AnyEntrant, rows: Sequence[_Work], prices: PriceList) -> float
     ]
     if not used:
         return None
-    dollars = prices.cost_usd(entrant.model, sum(used, TokenUsage()), channel=channel)
+    dollars = prices.cost_usd(entrant.priced_as, sum(used, TokenUsage()), channel=channel)
     return None if dollars is None else 1000 * dollars / len(used)
 
 

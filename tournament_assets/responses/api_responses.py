@@ -11,7 +11,7 @@ from collections.abc import Set as AbstractSet
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from tournament_assets.foundation.errors import GenerationError, InputError, JudgeError, Problems
 from tournament_assets.foundation.fingerprints import fingerprint
@@ -41,6 +41,7 @@ from tournament_assets.reports.progress_bars import JudgingBar
 from tournament_assets.responses.local_responses import CompletedResponses, Work
 from tournament_assets.tournament.entrants import (
     AnthropicApiEntrant,
+    AnyEntrant,
     ApiEntrant,
     OpenAiApiEntrant,
 )
@@ -388,6 +389,11 @@ def asked_as_a_judge(entrant: ApiEntrant, judges: Sequence[Judge]) -> Judge:
     looks = {"poll_initial_seconds": first, "poll_max_seconds": longest}
     waiting = judges[0].waiting.model_copy(update={**looks, "adopt_grace_seconds": None})
     return Judge(service=entrant.service, model=entrant.model, waiting=waiting)
+
+
+def bought_entrants(entrants: Iterable[AnyEntrant]) -> list[AnthropicApiEntrant]:
+    """Return the entrants that are asked on the judges' account, in config order."""
+    return [cast("AnthropicApiEntrant", entrant) for entrant in entrants if entrant.is_bought]
 
 
 def keep_paid_responses(

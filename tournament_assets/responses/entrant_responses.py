@@ -1,4 +1,4 @@
-"""Lets entrants answer prompts, each by the function that its class names."""
+"""Lets entrants answer prompts, each by the function that its loader's row names."""
 
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -13,7 +13,11 @@ from tournament_assets.foundation.json_lines import JsonObject
 from tournament_assets.judging.settlement.sessions import Piece, Sleep, one_at_a_time, run_together
 from tournament_assets.project.plan import TournamentPlan
 from tournament_assets.project.project_files import find_entrant_files
-from tournament_assets.recorded.recorded_responses import load_recorded_responses, match_responses
+from tournament_assets.recorded.recorded_responses import (
+    RecordedResponses,
+    load_recorded_responses,
+    match_responses,
+)
 from tournament_assets.recorded.samples import parse_samples
 from tournament_assets.responses.api_responses import complete_by_service
 from tournament_assets.responses.local_responses import (
@@ -26,9 +30,10 @@ from tournament_assets.tournament.entrants import (
     ApiEntrant,
     LocalEntrant,
     RecordedEntrant,
-    answers_once,
+    loader_of,
 )
 from tournament_assets.tournament.prompts import (
+    GeneratedResponse,
     Prompt,
     first_samples,
     repeat_for_samples,
@@ -77,18 +82,18 @@ class Wanted:
 
 
 def answer_prompts(entrant: AnyEntrant, task: Wanted) -> CompletedResponses:
-    """Take an entrant's existing responses, and get the rest, as its class says.
+    """Take an entrant's existing responses, and get the rest, as its loader says.
 
     Raises:
         InputError: If the entrant's files or its server's address cannot be used.
         GenerationError: If it cannot answer; what it answered is kept.
         BudgetError: If its responses would cost more than `generation.budget.usd` leaves.
     """
-    if answers_once(entrant) and any(prompt.sample > 1 for prompt in task.prompts):
+    if entrant.answers_once and any(prompt.sample > 1 for prompt in task.prompts):
         firsts = replace(task, prompts=first_samples(task.prompts))
         answered = answer_prompts(entrant, firsts)
         return replace(answered, responses=repeat_for_samples(answered.responses, task.prompts))
-    completed: CompletedResponses = resolve_name(entrant.answered_by)(entrant, task)
+    completed: CompletedResponses = resolve_name(loader_of(entrant).answer)(entrant, task)
     return completed
 
 
@@ -124,9 +129,9 @@ def ask_service(entrant: ApiEntrant, task: Wanted) -> CompletedResponses:
         )
 
 
-def served_entrants(plan: TournamentPlan) -> list[ApiEntrant]:
+def served_entrants(plan: TournamentPlan) -> list[AnyEntrant]:
     """Return the entrants that a service answers for, in config order."""
-    return [entrant for entrant in plan.config.entrants if isinstance(entrant, ApiEntrant)]
+    return [entrant for entrant in plan.config.entrants if entrant.service is not None]
 
 
 def answer_together(task: Wanted) -> dict[str, CompletedResponses]:
@@ -162,9 +167,8 @@ def read_recorded(entrant: RecordedEntrant, task: Wanted) -> CompletedResponses:
         )
         recorded = match_responses(file, entrant, title=title, prompts=task.bank)
     else:
-        path = plan.project.resolve(entrant.responses, what=f"{entrant.entrant_id}'s responses")
         title = "a recorded file"
-        recorded = load_recorded_responses(path, entrant, prompts=task.bank)
+        recorded = _read_file(entrant, plan, task.bank)
     prompt_ids = {prompt.prompt_id for prompt in task.prompts}
     return CompletedResponses(
         responses=[response for response in recorded.responses if response.prompt_id in prompt_ids],
@@ -178,6 +182,27 @@ def read_recorded(entrant: RecordedEntrant, task: Wanted) -> CompletedResponses:
         },
         warnings=recorded.warnings,
     )
+
+
+def recorded_responses(
+    entrant: RecordedEntrant, plan: TournamentPlan, bank: Sequence[Prompt]
+) -> list[GeneratedResponse]:
+    """Return what a recorded file answers of a bank.
+
+    Raises:
+        InputError: If the file is missing or cannot be used.
+    """
+    return _read_file(entrant, plan, bank).responses
+
+
+def _read_file(
+    entrant: RecordedEntrant, plan: TournamentPlan, bank: Sequence[Prompt]
+) -> RecordedResponses:
+    name = entrant.entrant_id
+    path = plan.project.resolve(
+        entrant.responses, what=f"{name}'s responses", key=f"entrants.{name}.responses"
+    )
+    return load_recorded_responses(path, entrant, prompts=bank)
 
 
 def _rows_of_asset(asset: str, value: Any) -> list[tuple[str, JsonObject]]:

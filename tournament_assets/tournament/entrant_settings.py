@@ -1,6 +1,7 @@
 """The settings that every entrant has, and which of them count in its fingerprint."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field, JsonValue
@@ -60,17 +61,22 @@ def refuse_own_fields(
 class EntrantSpec(Frozen):
     """Structural description of an entrant; each loader adds the fields it needs.
 
-    A field that is a `Location` names a file: its content counts in what the responses depend on.
+    A field that is a `Location` names a file or a folder: its content counts in what the responses
+    depend on. Whatever else the program has to know of an entrant, its class or its `LoaderRow`
+    says.
 
     Attributes:
-        answered_by: The module and function that get its responses, given the entrant and a
-            `responses.entrant_responses.Wanted`; imported then.
+        kind: What Dagster shows it as, such as `pytorch`; None for a file.
+        generates_here: Whether it is generated on this machine, so that it needs a GPU.
+        is_bought: Whether it is asked through the judges' connections, on their account.
         entrant_id: Stable identifier used in tables, file names and reports.
         loader: Which recipe turns the description into responses.
         description: What a reader should know about it.
     """
 
-    answered_by: ClassVar[str]
+    kind: ClassVar[str | None] = None
+    generates_here: ClassVar[bool] = False
+    is_bought: ClassVar[bool] = False
     entrant_id: str = Field(pattern=IDENTIFIER_PATTERN)
     loader: str
     description: str = ""
@@ -86,6 +92,31 @@ class EntrantSpec(Frozen):
     def files(self) -> Mapping[str, Location]:
         """The places of the files that it is made of, by the fields that name them."""
         return {name: value for name, value in self if isinstance(value, Location)}
+
+    @property
+    def answers_once(self) -> bool:
+        """Whether it has one answer to a prompt, the same in every sample of it."""
+        return False
+
+    @property
+    def service(self) -> str | None:
+        """The service that answers for it; None if none is contacted."""
+        return None
+
+    @property
+    def priced_as(self) -> str | None:
+        """The model of the price list that its responses are paid as; None if nothing is paid."""
+        return None
+
+    @property
+    def upstream_asset(self) -> str | None:
+        """The key of the asset of the surrounding project that holds its responses, if one does."""
+        return None
+
+    @property
+    def content_hash(self) -> str | None:
+        """SHA-256 of what it is, where its files do not say so; None if they do."""
+        return None
 
     @property
     def longest_response(self) -> int:
@@ -120,6 +151,38 @@ class WrittenEntrant(EntrantSpec):
 
     seed: int | None = Field(default=None, ge=0)
     strip: Literal["think"] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoaderRow:
+    """A loader: the class of its entrants, and what needs a higher floor than the class.
+
+    Functions are named as `module:function`, and imported when they are called.
+
+    Attributes:
+        entrant: The class; its field `loader` has one value, which is the loader's name.
+        answer: Returns the `CompletedResponses` of an entrant, given it and a
+            `responses.entrant_responses.Wanted`.
+        answered: Returns the `GeneratedResponse` of every prompt that an entrant has answered
+            without being asked, given it, a plan and the bank. For responses that exist before the
+            run: one that is missing then stays missing. Without it, the ledger says what is
+            answered.
+        check: Returns the problems of entrants, given all whose rows name this function, and a
+            `preparing.preflight.Preflight`. Without it, every file has to be there, and what is
+            answered can be read.
+        content: Returns an object with `paths`, all files that a stamp looks at, and `fingerprint`,
+            the hash of their content, given an entrant and a project. Without it, these are the
+            files that the entrant's fields name and the files in the folders that they name.
+        estimate: Returns a `ResponseEstimate` of what asking costs, given an entrant, a plan, the
+            prompts to ask and the ledger. Without it, responses cost nothing.
+    """
+
+    entrant: type[EntrantSpec]
+    answer: str
+    answered: str | None = None
+    check: str | None = None
+    content: str | None = None
+    estimate: str | None = None
 
 
 def refuse_narrowed_greed(entrant: EntrantSpec, *names: str) -> None:

@@ -6,6 +6,7 @@ planned on a machine that cannot load any model.
 
 import re
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Union
 
 from pydantic import Field, field_validator, model_validator
@@ -16,6 +17,7 @@ from tournament_assets.foundation.fingerprints import fingerprint
 from tournament_assets.tournament.entrant_settings import (
     EntrantSpec,
     ExtraFields,
+    LoaderRow,
     Precision,
     StopStrings,
     TemplateArguments,
@@ -23,7 +25,7 @@ from tournament_assets.tournament.entrant_settings import (
     refuse_narrowed_greed,
     refuse_own_fields,
 )
-from tournament_assets.tournament.hydra_entrants import CustomPoeEntrant
+from tournament_assets.tournament.hydra_entrants import CustomPoeEntrant, GeneratedEntrant
 from tournament_assets.tournament.judge_services import ANTHROPIC, OPENAI_API, owner_of
 from tournament_assets.tournament.places import Location, ResponsesPlace, ServerAddress
 
@@ -65,7 +67,7 @@ class OpenAiApiEntrant(WrittenEntrant):
         timeout_seconds: The longest wait for one response.
     """
 
-    answered_by: ClassVar[str] = "tournament_assets.responses.entrant_responses:ask_service"
+    kind: ClassVar[str] = "openai"
     loader: Literal["openai_api"]
     base_url: ServerAddress
     model: str = Field(min_length=1)
@@ -115,9 +117,19 @@ class OpenAiApiEntrant(WrittenEntrant):
         return self
 
     @property
+    def answers_once(self) -> bool:
+        """Whether decoding is greedy."""
+        return self.temperature is None
+
+    @property
     def service(self) -> str:
         """Who answers."""
         return OPENAI_API.name
+
+    @property
+    def priced_as(self) -> str:
+        """The model's name, which a price may be configured for."""
+        return self.model
 
     @property
     def unasked(self) -> Sequence[str]:
@@ -159,13 +171,24 @@ class AnthropicApiEntrant(EntrantSpec):
         system_prompt: Put before the prompt, if given.
     """
 
-    answered_by: ClassVar[str] = "tournament_assets.responses.entrant_responses:ask_service"
+    kind: ClassVar[str] = "anthropic"
+    is_bought: ClassVar[bool] = True
     loader: Literal["anthropic_api"]
     model: str = Field(min_length=1)
     revision: str | None = None
     temperature: float | None = Field(default=None, ge=0, le=1)
     max_new_tokens: int = Field(default=8192, ge=1)
     system_prompt: str | None = Field(default=None, min_length=1)
+
+    @property
+    def answers_once(self) -> bool:
+        """Whether decoding is greedy; without a temperature the service's own draws samples."""
+        return self.temperature == 0
+
+    @property
+    def priced_as(self) -> str:
+        """The model's id."""
+        return self.model
 
     @property
     def service(self) -> str:
@@ -183,7 +206,7 @@ class AnthropicApiEntrant(EntrantSpec):
         return fingerprint({"settings": settings, "content": content_hash})
 
 
-class VanillaHfEntrant(WrittenEntrant):
+class VanillaHfEntrant(GeneratedEntrant):
     """A causal language model in a Hugging Face folder, decoded token by token.
 
     Attributes:
@@ -204,9 +227,7 @@ class VanillaHfEntrant(WrittenEntrant):
         dtype: The weights' precision; by default the generator's, which the device decides.
     """
 
-    answered_by: ClassVar[str] = "tournament_assets.responses.entrant_responses:generate_here"
     loader: Literal["vanilla_hf"]
-    weights: Location
     adapter: Location | None = None
     temperature: float | None = Field(default=None, gt=0)
     top_p: float | None = Field(default=None, gt=0, le=1)
@@ -239,6 +260,26 @@ class VanillaHfEntrant(WrittenEntrant):
         refuse_narrowed_greed(self, "top_p", "top_k", "min_p")
         return self
 
+    @property
+    def answers_once(self) -> bool:
+        """Whether decoding is greedy."""
+        return self.temperature is None
+
+    @property
+    def adapter_folder(self) -> Location | None:
+        """The folder of its LoRA adapter, if it has one."""
+        return self.adapter
+
+    @property
+    def template_file(self) -> Location | None:
+        """The file of its own chat template, if it has one."""
+        return self.chat_template if isinstance(self.chat_template, Location) else None
+
+    @property
+    def replaces_template(self) -> bool:
+        """Whether it has a template of its own, or none."""
+        return self.chat_template is not None
+
 
 class RecordedEntrant(EntrantSpec):
     """Responses that something else has generated, in a file, or as an asset.
@@ -251,7 +292,6 @@ class RecordedEntrant(EntrantSpec):
         model: The file's name for the model whose responses to use, where it holds several models.
     """
 
-    answered_by: ClassVar[str] = "tournament_assets.responses.entrant_responses:read_recorded"
     loader: Literal["recorded"]
     responses: ResponsesPlace
     format: str | None = Field(default=None, min_length=1)
@@ -271,6 +311,22 @@ class RecordedEntrant(EntrantSpec):
             )
         return self
 
+    @property
+    def answers_once(self) -> bool:
+        """True: a file holds one answer to a prompt."""
+        return True
+
+    @property
+    def upstream_asset(self) -> str | None:
+        """The key of the asset that holds the responses, if one does."""
+        return self.responses.asset
+
+    @property
+    def content_hash(self) -> str | None:
+        """SHA-256 of an asset's key; its content has a data version, which responses depend on."""
+        asset = self.upstream_asset
+        return None if asset is None else fingerprint({"asset": asset})
+
     def fingerprint(self, content_hash: str) -> str:
         """SHA-256 of the recorded file and how it is read; where it lies does not count."""
         settings = self.model_dump(include={"format", "columns", "model"}, exclude_none=True)
@@ -281,32 +337,42 @@ LocalEntrant = VanillaHfEntrant | CustomPoeEntrant
 """An entrant that is generated on this machine."""
 ApiEntrant = OpenAiApiEntrant | AnthropicApiEntrant
 """An entrant that a service answers for."""
-LOADERS: tuple[type[EntrantSpec], ...] = (
-    VanillaHfEntrant,
-    CustomPoeEntrant,
-    RecordedEntrant,
-    OpenAiApiEntrant,
-    AnthropicApiEntrant,
+_RESPONSES = "tournament_assets.responses.entrant_responses"
+_generated = partial(
+    LoaderRow,
+    answer=f"{_RESPONSES}:generate_here",
+    check="tournament_assets.preparing.preflight:check_weights_and_device",
+    content="tournament_assets.project.project_files:find_entrant_files",
+)
+_served = partial(
+    LoaderRow,
+    answer=f"{_RESPONSES}:ask_service",
+    check="tournament_assets.preparing.preflight:check_services",
+    estimate="tournament_assets.preparing.estimates:estimate_responses",
+)
+LOADERS: tuple[LoaderRow, ...] = (
+    _generated(entrant=VanillaHfEntrant),
+    _generated(entrant=CustomPoeEntrant),
+    LoaderRow(
+        entrant=RecordedEntrant,
+        answer=f"{_RESPONSES}:read_recorded",
+        answered=f"{_RESPONSES}:recorded_responses",
+    ),
+    _served(entrant=OpenAiApiEntrant),
+    _served(entrant=AnthropicApiEntrant),
     *added_rows("loaders"),
 )
-"""The class of each loader's entrants."""
+"""One row for each loader."""
+_ROW_OF = {row.entrant: row for row in LOADERS}
 if TYPE_CHECKING:
     AnyEntrant = EntrantSpec
 else:
-    AnyEntrant = Union[LOADERS]  # noqa: UP007  # a tuple has no |
+    AnyEntrant = Union[tuple(_ROW_OF)]  # noqa: UP007  # a tuple has no |
 
 
-def answers_once(entrant: AnyEntrant) -> bool:
-    """Return whether an entrant has one answer to a prompt, the same in every sample of it.
-
-    True of recorded files and of greedy decoding, except for a product of experts, where each
-    sample draws its heads.
-    """
-    if isinstance(entrant, VanillaHfEntrant | OpenAiApiEntrant):
-        return entrant.temperature is None
-    return isinstance(entrant, RecordedEntrant) or (
-        isinstance(entrant, AnthropicApiEntrant) and entrant.temperature == 0
-    )
+def loader_of(entrant: AnyEntrant) -> LoaderRow:
+    """Return the row of an entrant's loader."""
+    return _ROW_OF[type(entrant)]
 
 
 def get_entrant(entrants: Sequence[AnyEntrant], entrant_id: str) -> AnyEntrant:

@@ -175,7 +175,39 @@ class HydraHeads(Frozen):
         return self
 
 
-class CustomPoeEntrant(WrittenEntrant):
+class GeneratedEntrant(WrittenEntrant):
+    """An entrant that is generated on this machine from a model's weights.
+
+    Attributes:
+        weights: The folder with `config.json`, the tokenizer and safetensors weights.
+    """
+
+    kind: ClassVar[str] = "pytorch"
+    generates_here: ClassVar[bool] = True
+    weights: Location
+
+    @property
+    def needed_shards(self) -> Mapping[str, NeededShards]:
+        """Which shards it is made of, by the name of the adapter; none by default."""
+        return {}
+
+    @property
+    def adapter_folder(self) -> Location | None:
+        """The folder of its LoRA adapter, if it has one."""
+        return None
+
+    @property
+    def template_file(self) -> Location | None:
+        """The file of its own chat template, if it has one."""
+        return None
+
+    @property
+    def replaces_template(self) -> bool:
+        """Whether its settings say which chat template is used, if any."""
+        return False
+
+
+class CustomPoeEntrant(GeneratedEntrant):
     """Heads on one model, decoded by one of them, or by all as a product of experts.
 
     Attributes:
@@ -195,9 +227,7 @@ class CustomPoeEntrant(WrittenEntrant):
         dtype: The weights' precision; by default the generator's, which the device decides.
     """
 
-    answered_by: ClassVar[str] = "tournament_assets.responses.entrant_responses:generate_here"
     loader: Literal["custom_poe"]
-    weights: Location
     hydra: HydraHeads
     rob_checkpoint: int | None = Field(default=None, ge=FINAL)
     bypass_jury: bool = False

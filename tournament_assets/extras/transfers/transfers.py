@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import islice
 from pathlib import Path
+from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any
 
 from tournament_assets.extras.transfers.judgment_files import (
@@ -44,18 +45,15 @@ from tournament_assets.project.project_files import (
     entrant_fingerprint,
     load_rubric,
 )
-from tournament_assets.recorded.recorded_responses import load_recorded_responses
 from tournament_assets.reports.progress_bars import JudgingBar
 from tournament_assets.responses.api_responses import (
     asked_as_a_judge,
+    bought_entrants,
     keep_paid_responses,
     planned_responses,
 )
 from tournament_assets.tournament.config import Mode
-from tournament_assets.tournament.entrants import (
-    AnthropicApiEntrant,
-    RecordedEntrant,
-)
+from tournament_assets.tournament.entrants import loader_of
 from tournament_assets.tournament.judges import Judge
 from tournament_assets.tournament.prompts import GeneratedResponse, answer_key
 from tournament_assets.verdicts.judge_requests import JudgeAccess
@@ -271,10 +269,10 @@ def _match_responses(path: Path, name: str, plan: TournamentPlan) -> MatchedRows
         )
     bank, prompts = load_bank_and_selection(plan, "headline")
     recorded: dict[str, str] | None = None
-    if isinstance(entrant, RecordedEntrant):
+    read = loader_of(entrant).answered
+    if read is not None:
         # The config's own file says what it responds; a row can only agree.
-        recorded_path = plan.project.resolve(entrant.responses, what=f"{name}'s responses")
-        of_entrant = load_recorded_responses(recorded_path, entrant, prompts=bank).responses
+        of_entrant: Sequence[GeneratedResponse] = resolve_name(read)(entrant, plan, bank)
         recorded = {each.prompt_id: each.text for each in of_entrant}
     planned = {answer_key(prompt): prompt for prompt in prompts}
     responses: dict[str, GeneratedResponse] = {}
@@ -302,7 +300,7 @@ def _match_responses(path: Path, name: str, plan: TournamentPlan) -> MatchedRows
             text=text,
             finish_reason=finish if finish in ("stop", "length", "other") else "recorded",
         )
-    if isinstance(entrant, RecordedEntrant):
+    if recorded is not None:
         return MatchedRows(n_rows, unmatched)
     return MatchedRows(
         n_rows,
@@ -446,7 +444,7 @@ def recover_replies(
     """
     config = plan.config
     bank, _ = load_bank_and_selection(plan, "headline")
-    bought = [each for each in plan.config.entrants if isinstance(each, AnthropicApiEntrant)]
+    bought = bought_entrants(plan.config.entrants)
     planned: dict[str, PlannedRequest] = {}
     for entrant in bought:
         planned.update(planned_responses(entrant, bank))
@@ -505,7 +503,7 @@ def missing_responses(plan: TournamentPlan, *, ledger: "Ledger") -> dict[str, in
         entrant.entrant_id: len(bank)
         - len(known_responses(plan, entrant, bank, bank, ledger=ledger))
         for entrant in plan.config.entrants
-        if not isinstance(entrant, RecordedEntrant)
+        if loader_of(entrant).answered is None
     }
     return {entrant_id: count for entrant_id, count in missing.items() if count}
 

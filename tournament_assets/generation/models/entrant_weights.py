@@ -6,7 +6,7 @@ from their folder, quantised weights without the packages that read them, and tr
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.util import find_spec
@@ -313,6 +313,15 @@ class EntrantFiles:
     shards: Mapping[str, Sequence[Path]] = field(default_factory=dict)
     adapter: Path | None = None
     chat_template: Path | None = None
+
+    @property
+    def paths(self) -> Iterator[Path]:
+        """Every file, and every folder with what is in it."""
+        shards = (path for paths in self.shards.values() for path in paths)
+        for place in (self.weights, self.adapter, self.chat_template, *shards):
+            if place is not None:
+                yield place
+                yield from sorted(place.rglob("*"))
 
     @property
     def fingerprint(self) -> str:

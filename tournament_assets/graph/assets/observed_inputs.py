@@ -17,14 +17,13 @@ from tournament_assets.judging.costs.prices import newest_prices_hash
 from tournament_assets.project.plan import TournamentPlan
 from tournament_assets.project.project_files import (
     default_ledger_url,
+    entrant_content,
     entrant_fingerprint,
-    find_entrant_files,
     load_bank,
     load_rubric,
-    places_of,
 )
 from tournament_assets.storage.tables import content_version, make_table
-from tournament_assets.tournament.entrants import AnyEntrant, LocalEntrant
+from tournament_assets.tournament.entrants import AnyEntrant
 from tournament_assets.tournament.prompts import Prompt
 
 
@@ -132,14 +131,7 @@ def _input_files(plan: TournamentPlan) -> Iterator[Path]:
     if plan.config.judging.instructions is not None:
         yield project.folder / plan.config.judging.instructions
     for entrant in plan.config.entrants:
-        if not isinstance(entrant, LocalEntrant):
-            yield from places_of(entrant, project)
-        else:
-            files = find_entrant_files(entrant, project)
-            yield from sorted(files.weights.rglob("*"))
-            yield from () if files.adapter is None else sorted(files.adapter.rglob("*"))
-            yield from () if files.chat_template is None else (files.chat_template,)
-            yield from (path for paths in files.shards.values() for path in paths)
+        yield from entrant_content(entrant, project).paths
 
 
 def ledger_files(plan: TournamentPlan) -> list[Path]:
@@ -185,6 +177,6 @@ def weights_version(plan: TournamentPlan, entrant: AnyEntrant) -> str | None:
     Raises:
         InputError: If its files are not there.
     """
-    if not isinstance(entrant, LocalEntrant):
+    if not entrant.generates_here:
         return None
-    return find_entrant_files(entrant, plan.project).fingerprint
+    return entrant_content(entrant, plan.project).fingerprint
