@@ -14,7 +14,7 @@ the modules.
 
 from typing import Any
 
-from tournament_assets.foundation.lazy_names import LazyNames
+from tournament_assets.lazy_names import LazyNames
 
 _names = LazyNames(__name__, __file__)
 __all__ = [*_names]

@@ -25,7 +25,7 @@ does not load what `assets` needs; what a row needs only once it is called is be
 
 from typing import Any
 
-from tournament_assets.foundation.lazy_names import LazyNames
+from tournament_assets.lazy_names import LazyNames
 
 _names = LazyNames(__name__, __file__)
 

@@ -22,21 +22,20 @@ from tournament_assets.graph.automation import edits
 from tournament_assets.graph.automation.jobs import Stage, build_stages, observations
 from tournament_assets.graph.automation.reruns import find_out_of_date
 from tournament_assets.graph.recipe_book import RecipeBook
+from tournament_assets.graph.table import rows_of
 from tournament_assets.judging.requests import verdict_parsing as parsing
 from tournament_assets.project.plan import TournamentPlan, load_plan
 from tournament_assets.storage.tables import decode_parquet
 from tournament_assets.tournament.asset_rows import JudgeReplyRow
 
-RATED = [
-    "judge_replies",
-    "judge_verdicts",
-    "elo_traces",
-    "elo_ratings",
-    "ratings",
-    "win_rates",
-    "measures",
-    *(row.name for row in added_rows("assets") if row.job == "judging"),
-]
+
+def rated(project: SmallProject) -> list[str]:
+    """Return what is made of the judge's replies, these first, by extras too."""
+    rows = rows_of(load_plan(project.config_path, {}))
+    names = [name for name, row in rows.items() if row.job == "judging"]
+    assert names[:2] == ["judge_replies", "judge_verdicts"]
+    assert {"elo_traces", "elo_ratings", "ratings", "win_rates", "measures"} <= {*names}
+    return names
 
 
 @pytest.fixture
@@ -126,7 +125,7 @@ def test_an_edited_rubric_makes_exactly_its_dimension_out_of_date(project: Small
     edit(rubric, "version: 1", "version: 2")
     assert out_of_date(project) == {
         "pilot": ["judging_estimate", "judge_requests"],
-        "factuality|pilot": RATED,
+        "factuality|pilot": rated(project),
     }
     edit(rubric, "version: 2", "version: 1")
     assert out_of_date(project) == {}
@@ -198,7 +197,7 @@ def test_a_corrected_parser_makes_verdicts_out_of_date_and_nothing_before_them(
     project: SmallProject, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(parsing, "READING_VERSION", "another")
-    after_replies = RATED[1:]
+    after_replies = rated(project)[1:]
     assert out_of_date(project) == {
         "factuality|pilot": after_replies,
         "calibration|pilot": after_replies,

@@ -70,7 +70,7 @@ def test_a_function_asks_for_its_inputs_and_for_what_every_asset_can_have(row: A
     assert {*row.input_types, *row.tables} == set(row.input_rows())
     # What only an extra makes is absent without it.
     assert row.input_types.keys() - NAMES <= inputs_with_defaults(row)
-    assert row.optional <= row.input_types.keys()
+    assert row.optional <= {*row.input_types, *row.tables}
     assert not {"mode", "dimension"} & roles or row.axes
 
 
