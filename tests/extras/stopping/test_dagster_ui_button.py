@@ -6,13 +6,14 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Browser, Page, expect
 
 from tests.browser.pages import (
     USES_CHROMIUM,
     choose_partition,
     count_made,
     narrow_to,
+    open_page,
     save_screenshot,
     wait_for_report,
 )
@@ -28,6 +29,12 @@ PRESENTATIONS = 330
 """What three entrants of the larger bank take, but for prompts on which two are of one text."""
 
 pytestmark = USES_CHROMIUM
+
+
+@pytest.fixture
+def page(browser: Browser) -> Page:
+    """Open a page that is large enough for the asset graph."""
+    return open_page(browser, viewport={"width": 2400, "height": 1100})
 
 
 @pytest.fixture
