@@ -61,6 +61,13 @@ def simulate_judgments(
     return judgments
 
 
+def matches_at(matches: Matches, rows: NDArray[np.bool_] | NDArray[np.int64]) -> Matches:
+    """Take some of the matches; entrants, prompts and judges stay."""
+    columns = ("first", "second", "prompt_index", "preference", "weight", "judge_index")
+    taken = {name: getattr(matches, name) for name in columns}
+    return replace(matches, **{name: column[rows] for name, column in taken.items() if column.size})
+
+
 def battles_apart(matches: Matches) -> Matches:
     """Put every battle on a prompt of its own."""
     rows = range(matches.n_matches)
