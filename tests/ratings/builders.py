@@ -11,6 +11,18 @@ from tournament_assets.ratings.matches import Matches
 from tournament_assets.tournament.verdicts import Judgment, Outcome
 
 ENTRANTS = ("ada", "bob", "cyd", "dee")
+# https://en.wikipedia.org/wiki/Bradley-Terry_model#Worked_example_of_solution_procedure
+PUBLISHED_WINS = {
+    ("ada", "bob"): 2,
+    ("ada", "dee"): 1,
+    ("bob", "ada"): 3,
+    ("bob", "cyd"): 5,
+    ("cyd", "bob"): 3,
+    ("cyd", "dee"): 1,
+    ("dee", "ada"): 4,
+    ("dee", "cyd"): 3,
+}
+PUBLISHED_STRENGTHS = (0.640, 1.043, 0.660, 2.270)
 
 
 def settled(a: str, b: str, outcome: Outcome, prompt_id: str = "p0") -> Judgment:
