@@ -3,7 +3,7 @@
 import json
 import pickle
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
@@ -218,6 +218,18 @@ def recorded_responses(entrant: str) -> list[dict[str, Any]]:
     return rows
 
 
+def recorded_entrants(names: Iterable[str]) -> list[dict[str, Any]]:
+    """Describe entrants whose responses lie in the project's folder, for its config."""
+    return [
+        {
+            "entrant_id": name,
+            "loader": "recorded",
+            "responses": {"path": f"responses_{name}.jsonl"},
+        }
+        for name in names
+    ]
+
+
 def write_json_lines(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
 
@@ -273,14 +285,7 @@ def make_project(
             for mode in ("pilot", "headline")
         ],
         "judging": {"budget": {"usd": "unlimited"}},
-        "entrants": [
-            {
-                "entrant_id": entrant,
-                "loader": "recorded",
-                "responses": {"path": f"responses_{entrant}.jsonl"},
-            }
-            for entrant in ENTRANTS
-        ],
+        "entrants": recorded_entrants(ENTRANTS),
         "ratings": {"n_permutations": 20, "n_bootstraps": 100},
     }
     project = SmallProject(folder)

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from benchmarks.simulated_tournaments import Design, draw_tournament
+from tests.ratings.builders import matches_at
 from tournament_assets.audits.first_place import FirstPlaceSupport, support_first_place
 from tournament_assets.foundation.estimates import Resampling
 from tournament_assets.ratings.matches import Matches, code_judgments
@@ -39,16 +40,7 @@ def test_a_first_place_by_hand() -> None:
 def is_first(matches: Matches, leader: str, dropped: Sequence[int]) -> bool:
     """Say by the leaderboard's own rule who is first of what is left."""
     kept = ~np.isin(matches.prompt_index, dropped)
-    left = Matches(
-        entrants=matches.entrants,
-        prompts=matches.prompts,
-        first=matches.first[kept],
-        second=matches.second[kept],
-        prompt_index=matches.prompt_index[kept],
-        preference=matches.preference[kept],
-        weight=matches.weight[kept],
-    )
-    standings = stand_entrants(left, resampling=QUICK).entrants
+    standings = stand_entrants(matches_at(matches, kept), resampling=QUICK).entrants
     return [each.entrant for each in standings if each.rank == 1] == [leader]
 
 

@@ -15,6 +15,15 @@ from tournament_assets.foundation.errors import InputError
 from tournament_assets.tournament.battles import Battle
 
 MODELS = ("ada", "bob", "cyd")
+ROW: dict[str, Any] = {
+    "model_a": "ada",
+    "model_b": "bob",
+    "winner": "model_b",
+    "source": "llm-judge",
+    "question_id": "q1",
+    "judge_model": "judge-1",
+}
+"""A battle as a row of a file."""
 WINNERS = ("model_a", "model_b", "tie", "tie (bothbad)")
 
 

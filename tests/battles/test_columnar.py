@@ -6,16 +6,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from tests.battles.builders import problems_of, read, read_all, write_lines
-
-ROW = {
-    "model_a": "ada",
-    "model_b": "bob",
-    "winner": "model_b",
-    "source": "llm-judge",
-    "question_id": "q1",
-    "judge_model": "judge-1",
-}
+from tests.battles.builders import ROW, problems_of, read, read_all, write_lines
 
 
 def test_a_row_without_a_winner_is_left_out_and_counted(tmp_path: Path) -> None:

@@ -68,12 +68,9 @@ def plan_of(config: Path) -> TournamentPlan:
 
 def systems_of(plan: TournamentPlan, folder: Path) -> dict[str, str]:
     """Return what the judge is told first, by dimension."""
-    ledger = Ledger(f"sqlite:///{folder / 'other.sqlite'}")
-    try:
+    with closing(Ledger(f"sqlite:///{folder / 'other.sqlite'}")) as ledger:
         requests = existing_requests(plan, "headline", plan.config.lead("headline"), ledger=ledger)
         return {name: str(each[0].params["system"]) for name, each in requests.items()}
-    finally:
-        ledger.close()
 
 
 def test_an_empty_folder_becomes_a_tournament_that_runs_with_its_own_instructions(

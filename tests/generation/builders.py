@@ -1,5 +1,6 @@
 """Where the bundled checkpoint is, and descriptions of entrants that use it."""
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -32,3 +33,9 @@ def describe(
 
 
 Settle = Callable[[VanillaHfEntrant], "LoadedEntrant"]
+
+
+def edit_json(path: Path, **changes: object) -> None:
+    """Change keys of a JSON file; None takes one out."""
+    content = {**json.loads(path.read_text()), **changes}
+    path.write_text(json.dumps({k: v for k, v in content.items() if v is not None}))

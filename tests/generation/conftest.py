@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -19,6 +20,13 @@ from .builders import DATA, TINY, Settle, describe
 def _one_thread_everywhere() -> None:
     """Compute the same whatever the number of cores; more threads would wait for each other."""
     torch.set_num_threads(1)
+
+
+@pytest.fixture(scope="module")
+def inference() -> Iterator[None]:
+    """Compute without gradients in a whole module; its own fixtures of that scope, too."""
+    with torch.inference_mode():
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -24,7 +24,7 @@ from tournament_assets.tournament.places import Location
 from tournament_assets.tournament.prompts import Prompt
 
 from .architectures import ARCHITECTURES
-from .builders import DATA, TINY, describe
+from .builders import DATA, TINY, describe, edit_json
 
 peft: Any = pytest.importorskip("peft")
 MLP = ["gate_proj", "up_proj", "down_proj"]
@@ -51,6 +51,11 @@ def write_adapter(
                 parameter.data += size * torch.randn_like(parameter)
         model.save_pretrained(folder)
     return folder
+
+
+@pytest.fixture
+def adapter(tmp_path: Path) -> Path:
+    return write_adapter(tmp_path / "adapter")
 
 
 def merged_logits(base: Path, adapter: Path) -> Tensor:
@@ -178,9 +183,8 @@ def test_the_adapters_bytes_are_in_the_fingerprint_and_its_place_is_not(tmp_path
 
 
 def test_a_chat_template_and_a_tokenizer_beside_the_adapter_are_used(
-    tmp_path: Path, build: Build
+    build: Build, adapter: Path
 ) -> None:
-    adapter = write_adapter(tmp_path / "adapter")
     plain = build(None)
     assert build(adapter).tokenizer is plain.tokenizer
     (adapter / "chat_template.jinja").write_text("hello")
@@ -194,9 +198,8 @@ def test_a_chat_template_and_a_tokenizer_beside_the_adapter_are_used(
 
 
 def test_a_base_without_chat_template_is_enough_where_the_adapter_has_one(
-    tmp_path: Path, folder: Path
+    tmp_path: Path, folder: Path, adapter: Path
 ) -> None:
-    adapter = write_adapter(tmp_path / "adapter")
     template = (folder / "chat_template.jinja").rename(adapter / "chat_template.jinja")
     spec = describe().model_copy(
         update={"weights": Location(path=str(folder)), "adapter": Location(path=str(adapter))}
@@ -242,21 +245,17 @@ def test_tensors_that_are_missing_or_have_no_place_are_refused(
     ],
 )
 def test_an_adapter_of_another_base_is_refused(
-    settings: dict[str, Any], word: str, tmp_path: Path, build: Build
+    settings: dict[str, Any], word: str, build: Build, adapter: Path
 ) -> None:
-    adapter = write_adapter(tmp_path / "adapter")
-    path = adapter / "adapter_config.json"
-    path.write_text(json.dumps({**json.loads(path.read_text()), **settings}))
+    edit_json(adapter / "adapter_config.json", **settings)
     problem = refusal(build, adapter)
     assert f"{str(adapter)!r}" in problem
     assert f"{str(TINY)!r}" in problem
     assert word in problem
 
 
-def test_another_shape_is_refused(tmp_path: Path, build: Build) -> None:
-    adapter = write_adapter(tmp_path / "adapter")
-    path = adapter / "adapter_config.json"
-    path.write_text(json.dumps({**json.loads(path.read_text()), "r": 8}))
+def test_another_shape_is_refused(build: Build, adapter: Path) -> None:
+    edit_json(adapter / "adapter_config.json", r=8)
     assert "size mismatch" in refusal(build, adapter)
 
 
@@ -270,28 +269,23 @@ def test_another_shape_is_refused(tmp_path: Path, build: Build) -> None:
     ],
 )
 def test_an_adapter_that_would_change_the_shared_model_is_refused_by_the_settings_name(
-    setting: str, value: object, tmp_path: Path, build: Build
+    setting: str, value: object, build: Build, adapter: Path
 ) -> None:
-    adapter = write_adapter(tmp_path / "adapter")
-    path = adapter / "adapter_config.json"
-    path.write_text(json.dumps({**json.loads(path.read_text()), setting: value}))
+    edit_json(adapter / "adapter_config.json", **{setting: value})
     problem = refusal(build, adapter)
     assert f"{setting}: " in problem
     assert "merge_and_unload" in problem
 
 
 def test_a_setting_of_a_later_peft_that_says_nothing_is_no_reason_to_refuse(
-    tmp_path: Path, build: Build
+    build: Build, adapter: Path
 ) -> None:
-    adapter = write_adapter(tmp_path / "adapter")
     path = adapter / "adapter_config.json"
     path.write_text(json.dumps({**json.loads(path.read_text()), "use_x": False, "x_config": None}))
     assert build(adapter).adapter
 
 
-def test_an_adapter_that_names_another_base_is_told(tmp_path: Path, build: Build) -> None:
-    adapter = write_adapter(tmp_path / "adapter")
-    path = adapter / "adapter_config.json"
+def test_an_adapter_that_names_another_base_is_told(build: Build, adapter: Path) -> None:
     named = {
         "tiny_olmo2": 0,
         "allenai/Tiny_OLMo2": 0,
@@ -299,16 +293,13 @@ def test_an_adapter_that_names_another_base_is_told(tmp_path: Path, build: Build
         "allenai/tiny_olmo2_base": 1,
     }
     for base, n_warnings in named.items():
-        path.write_text(
-            json.dumps({**json.loads(path.read_text()), "base_model_name_or_path": base})
-        )
+        edit_json(adapter / "adapter_config.json", base_model_name_or_path=base)
         warnings = build(adapter).warnings
         assert len(warnings) == n_warnings
         assert all(f"{base!r}" in warning and str(TINY) in warning for warning in warnings)
 
 
-def test_an_adapter_of_integers_is_refused(tmp_path: Path, build: Build) -> None:
-    adapter = write_adapter(tmp_path / "adapter")
+def test_an_adapter_of_integers_is_refused(build: Build, adapter: Path) -> None:
     file = adapter / "adapter_model.safetensors"
     save_file({name: each.to(torch.int8) for name, each in load_file(file).items()}, file)
     assert re.search(r" 36 weights that are integers.*\(I8\)", refusal(build, adapter))

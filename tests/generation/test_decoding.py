@@ -2,7 +2,7 @@
 
 import math
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -20,7 +20,6 @@ from tournament_assets.generation.hydra.decoding import (
 )
 from tournament_assets.generation.hydra.hydra_model import HydraModel
 from tournament_assets.generation.loading import LoadedEntrant
-from tournament_assets.generation.models.base_models import decoding_threads
 from tournament_assets.generation.responding import generate_responses
 from tournament_assets.tournament.prompts import Prompt
 
@@ -44,10 +43,7 @@ N_TOKENS = 20  # of 23 rows in the vocabulary
 QUANTISED = SimpleNamespace(is_compileable=False)
 
 
-@pytest.fixture(autouse=True, scope="module")
-def _one_thread() -> Iterator[None]:
-    with decoding_threads(1), torch.inference_mode():
-        yield
+pytestmark = pytest.mark.usefixtures("inference")
 
 
 @pytest.fixture(scope="module")

@@ -2,7 +2,7 @@
 
 import math
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +28,6 @@ from tournament_assets.generation.hydra.shards import (
 )
 from tournament_assets.generation.loading import LoadedEntrant, build_entrant
 from tournament_assets.generation.models.base_models import (
-    decoding_threads,
     transformers_logging_off,
 )
 from tournament_assets.generation.models.entrant_weights import EntrantFiles
@@ -53,10 +52,7 @@ SHAPES: list[dict[str, int]] = [
 ]
 
 
-@pytest.fixture(autouse=True, scope="module")
-def _one_thread() -> Iterator[None]:
-    with decoding_threads(1), torch.inference_mode():
-        yield
+pytestmark = pytest.mark.usefixtures("inference")
 
 
 def build(

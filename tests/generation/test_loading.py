@@ -21,12 +21,7 @@ from tournament_assets.generation.models.entrant_weights import (
 )
 
 from .architectures import ARCHITECTURES
-from .builders import TINY, describe
-
-
-def edit_json(path: Path, **changes: object) -> None:
-    content = {**json.loads(path.read_text()), **changes}
-    path.write_text(json.dumps({k: v for k, v in content.items() if v is not None}))
+from .builders import TINY, describe, edit_json
 
 
 def test_on_the_cpu_the_model_is_loaded_in_float32_and_evaluation_mode(
@@ -84,9 +79,34 @@ def test_a_damaged_weights_file_is_a_generation_error(folder: Path) -> None:
         build_entrant(describe(), files=EntrantFiles(folder), device="cpu")
 
 
-def test_an_unknown_architecture_is_a_generation_error(folder: Path) -> None:
-    edit_json(folder / "config.json", model_type="olmo_99")
-    with pytest.raises(GenerationError, match="olmo_99"):
+@pytest.mark.parametrize(
+    ("file", "changes", "error", "problem"),
+    [
+        pytest.param(
+            *("config.json", {"model_type": "olmo_99"}, GenerationError, "olmo_99"),
+            id="an unknown architecture",
+        ),
+        pytest.param(
+            *("config.json", {"num_hidden_layers": 5, "layer_types": None}),
+            *(InputError, r" 11 tensors .*'model\.layers\.5\."),
+            id="fewer layers than the weights",
+        ),
+        pytest.param(
+            *("tokenizer_config.json", {"extra_special_tokens": ["<|one|>", "<|more|>"]}),
+            *(InputError, r"\b1026\b.*\b1024\b"),
+            id="more tokens than the model",
+        ),
+        pytest.param(
+            *("tokenizer_config.json", {"eos_token": None}, InputError, "eos_token"),
+            id="no end token",
+        ),
+    ],
+)
+def test_a_setting_that_does_not_fit_the_weights_is_refused(
+    folder: Path, file: str, changes: dict[str, object], error: type[Exception], problem: str
+) -> None:
+    edit_json(folder / file, **changes)
+    with pytest.raises(error, match=problem):
         build_entrant(describe(), files=EntrantFiles(folder), device="cpu")
 
 
@@ -118,12 +138,6 @@ def test_a_missing_tensor_is_refused_rather_than_made_up(folder: Path) -> None:
         build_entrant(describe(), files=EntrantFiles(folder), device="cpu")
 
 
-def test_a_config_with_fewer_layers_than_the_weights_is_refused(folder: Path) -> None:
-    edit_json(folder / "config.json", num_hidden_layers=5, layer_types=None)
-    with pytest.raises(InputError, match=r" 11 tensors .*'model\.layers\.5\."):
-        build_entrant(describe(), files=EntrantFiles(folder), device="cpu")
-
-
 def test_missing_and_unexpected_tensors_are_told_together(folder: Path) -> None:
     tensors = load_file(folder / "model.safetensors")
     tensors["model.layers.3.mlp.up.weight"] = tensors.pop("model.layers.3.mlp.up_proj.weight")
@@ -132,18 +146,6 @@ def test_missing_and_unexpected_tensors_are_told_together(folder: Path) -> None:
         build_entrant(describe(), files=EntrantFiles(folder), device="cpu")
     assert [" lack 1 " in each for each in raised.value.problems] == [True, False]
     assert [" hold 1 " in each for each in raised.value.problems] == [False, True]
-
-
-def test_a_tokenizer_that_knows_more_tokens_than_the_model_is_refused(folder: Path) -> None:
-    edit_json(folder / "tokenizer_config.json", extra_special_tokens=["<|one|>", "<|more|>"])
-    with pytest.raises(InputError, match=r"\b1026\b.*\b1024\b"):
-        build_entrant(describe(), files=EntrantFiles(folder), device="cpu")
-
-
-def test_a_tokenizer_without_end_token_is_refused(folder: Path) -> None:
-    edit_json(folder / "tokenizer_config.json", eos_token=None)
-    with pytest.raises(InputError, match="eos_token"):
-        build_entrant(describe(), files=EntrantFiles(folder), device="cpu")
 
 
 def test_a_tokenizer_without_padding_token_pads_with_its_end_token(folder: Path) -> None:

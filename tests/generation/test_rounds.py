@@ -4,7 +4,7 @@ A CUDA graph replays the kernels of a recorded round and nothing else. Without a
 tried with what torch can trace on a CPU.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -17,7 +17,6 @@ from tournament_assets.generation.hydra.decoded import DecodingMode, DecodingSet
 from tournament_assets.generation.hydra.decoding import start_rounds
 from tournament_assets.generation.hydra.hydra_model import HydraModel
 from tournament_assets.generation.hydra.rounds import Rounds, VerifiedRound, round_up, verify
-from tournament_assets.generation.models.base_models import decoding_threads
 from tournament_assets.generation.models.chat_prompts import EncodedPrompt
 
 from .hydra_builders import (
@@ -39,10 +38,7 @@ WAYS = {
 each_way = pytest.mark.parametrize("settings", WAYS.values(), ids=WAYS)
 
 
-@pytest.fixture(autouse=True, scope="module")
-def _one_thread() -> Iterator[None]:
-    with decoding_threads(1), torch.inference_mode():
-        yield
+pytestmark = pytest.mark.usefixtures("inference")
 
 
 @pytest.fixture(scope="module")

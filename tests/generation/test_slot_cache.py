@@ -1,22 +1,12 @@
-from collections.abc import Iterator
-
-import pytest
 import torch
 from torch import Tensor
 from transformers import DynamicCache
 
 from tournament_assets.generation.hydra.slot_cache import SlotCache, mask_slots
-from tournament_assets.generation.models.base_models import decoding_threads
 
 from .hydra_builders import build_model, randn
 
 N_SLOTS = 6
-
-
-@pytest.fixture(autouse=True, scope="module")
-def _one_thread() -> Iterator[None]:
-    with decoding_threads(1):
-        yield
 
 
 def new_cache(*, n_rows: int = 3, layers: tuple[int, ...] = (4, 5)) -> SlotCache:

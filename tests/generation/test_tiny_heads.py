@@ -2,7 +2,7 @@
 
 import json
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,6 @@ from tournament_assets.generation.hydra.hydra_model import (
 )
 from tournament_assets.generation.hydra.shards import HeadShards, head_shape, read_shards
 from tournament_assets.generation.loading import LoadedEntrant
-from tournament_assets.generation.models.base_models import decoding_threads
 from tournament_assets.generation.models.chat_prompts import EncodedPrompt, encode_chat, pad_right
 from tournament_assets.tournament.hydra_entrants import CORRECTNESS_PROMPT, fill_in
 from tournament_assets.tournament.prompts import Prompt, prompt_seed
@@ -37,12 +36,6 @@ HELD_OUT_SUFFIX = " but"
 SOLO, POE = DecodingMode.BYPASS_JURY, DecodingMode.FULL_POE
 
 Answers = Sequence[dict[str, str]]
-
-
-@pytest.fixture(autouse=True, scope="module")
-def _one_thread() -> Iterator[None]:
-    with decoding_threads(1):
-        yield
 
 
 @pytest.fixture(scope="module")

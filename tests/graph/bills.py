@@ -1,7 +1,7 @@
 """A project whose judge has a price, and bills in its ledger that another tournament ran up."""
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
+from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -36,13 +36,8 @@ def ledger_url(project: SmallProject) -> str:
     return f"sqlite:///{project.folder / 'ledger' / 'ledger.sqlite'}"
 
 
-@contextmanager
-def ledger_of(project: SmallProject) -> Iterator[Ledger]:
-    ledger = Ledger(ledger_url(project))
-    try:
-        yield ledger
-    finally:
-        ledger.close()
+def ledger_of(project: SmallProject) -> closing[Ledger]:
+    return closing(Ledger(ledger_url(project)))
 
 
 def begin(

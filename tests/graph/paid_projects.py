@@ -1,7 +1,7 @@
 """Small projects that are judged through the real SDK by a loopback server with faults."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -58,13 +58,8 @@ class PaidProject:
         plan = load_plan(self.project.config_path, self.environment)
         return build_definitions([plan], self.project.folder, self.environment)
 
-    @contextmanager
-    def ledger(self) -> Iterator[Ledger]:
-        ledger = Ledger(default_ledger_url(self.project.folder))
-        try:
-            yield ledger
-        finally:
-            ledger.close()
+    def ledger(self) -> closing[Ledger]:
+        return closing(Ledger(default_ledger_url(self.project.folder)))
 
     def rows(self, name: str, dimension: str = "factuality") -> list[dict[str, Any]]:
         """The rows of a table of the pilot."""

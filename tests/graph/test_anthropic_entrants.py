@@ -9,6 +9,7 @@ import yaml
 
 from tests.loopback.faults.servers import FaultyServer
 from tests.projects import SmallProject, bank_rows, make_project
+from tests.responses.builders import claude
 from tests.rows import table_rows
 from tournament_assets.foundation.errors import InputError, WorkError
 from tournament_assets.preparing.estimates import estimate_tournament
@@ -26,14 +27,8 @@ LABEL = "This is the loopback service, which is no language model."
 def describe(project: SmallProject, **changes: Any) -> None:
     """Let a Claude model be one of two entrants."""
     recorded = yaml.safe_load(project.config_path.read_text())["entrants"][0]
-    claude = {
-        "entrant_id": "claude",
-        "loader": "anthropic_api",
-        "model": "claude-opus-5-5",
-        "max_new_tokens": 512,
-        **changes,
-    }
-    project.edit_config(entrants=[recorded, claude])
+    bought = claude(**changes).model_dump(mode="json", exclude_unset=True)
+    project.edit_config(entrants=[recorded, bought])
 
 
 def serve(folder: Path, *faults: str, processing_seconds: float = 0) -> FaultyServer:

@@ -55,46 +55,40 @@ def tick(d: Driver) -> list[dg.RunRequest]:
     return list(continue_reruns(d.plan, d.instance).requests)
 
 
-def test_stages_with_nothing_to_run_are_skipped(tmp_path: Path, choose: Choose) -> None:
-    with paid_project(tmp_path) as paid, driver(paid) as d:
-        choose(prompt_bank_and_selection=["pilot"], responses=["careful|pilot"])
-        (first,) = begin(d)
-        assert first.run_key == f"{RERUN}/prompts/pilot"
-        assert d.run(first)
-        (second,) = tick(d)
-        assert second.run_key == f"{RERUN}/responses/careful|pilot"
+def test_stages_with_nothing_to_run_are_skipped(choose: Choose, d: Driver) -> None:
+    choose(prompt_bank_and_selection=["pilot"], responses=["careful|pilot"])
+    (first,) = begin(d)
+    assert first.run_key == f"{RERUN}/prompts/pilot"
+    assert d.run(first)
+    (second,) = tick(d)
+    assert second.run_key == f"{RERUN}/responses/careful|pilot"
 
 
-def test_nothing_begins_where_nothing_is_out_of_date(tmp_path: Path, choose: Choose) -> None:
-    with paid_project(tmp_path) as paid, driver(paid) as d:
-        choose()
-        assert begin(d) == []
+def test_nothing_begins_where_nothing_is_out_of_date(choose: Choose, d: Driver) -> None:
+    choose()
+    assert begin(d) == []
 
 
 def test_a_rerun_ends_where_nothing_more_is_out_of_date_and_takes_in_no_later_edit(
-    tmp_path: Path, choose: Choose
+    choose: Choose, d: Driver
 ) -> None:
-    with paid_project(tmp_path) as paid, driver(paid) as d:
-        choose(prompt_bank_and_selection=["pilot"])
-        (first,) = begin(d)
-        d.run(first)
-        assert [rerun.state for rerun in d.reruns()] == [RerunState.BETWEEN_STAGES]
-        choose()
-        assert tick(d) == []
-        assert [rerun.state for rerun in d.reruns()] == [RerunState.SUCCEEDED]
-        choose(responses=["careful|pilot"])
-        assert tick(d) == []
+    choose(prompt_bank_and_selection=["pilot"])
+    (first,) = begin(d)
+    d.run(first)
+    assert [rerun.state for rerun in d.reruns()] == [RerunState.BETWEEN_STAGES]
+    choose()
+    assert tick(d) == []
+    assert [rerun.state for rerun in d.reruns()] == [RerunState.SUCCEEDED]
+    choose(responses=["careful|pilot"])
+    assert tick(d) == []
 
 
-def test_a_rerun_of_a_scope_that_nobody_knows_stays_where_it_is(
-    tmp_path: Path, choose: Choose
-) -> None:
-    with paid_project(tmp_path) as paid, driver(paid) as d:
-        choose(prompt_bank_and_selection=["pilot"], responses=["careful|pilot"])
-        (first,) = begin(d, cast("Scope", "what a later version knows"))
-        d.run(first)
-        assert tick(d) == []
-        assert [rerun.state for rerun in d.reruns()] == [RerunState.BETWEEN_STAGES]
+def test_a_rerun_of_a_scope_that_nobody_knows_stays_where_it_is(choose: Choose, d: Driver) -> None:
+    choose(prompt_bank_and_selection=["pilot"], responses=["careful|pilot"])
+    (first,) = begin(d, cast("Scope", "what a later version knows"))
+    d.run(first)
+    assert tick(d) == []
+    assert [rerun.state for rerun in d.reruns()] == [RerunState.BETWEEN_STAGES]
 
 
 def test_a_partition_that_is_requested_again_runs_what_the_rerun_chose_and_no_more(
@@ -123,10 +117,9 @@ def test_a_partition_that_is_requested_again_runs_what_the_rerun_chose_and_no_mo
         assert again.asset_selection == [ratings]
 
 
-def test_the_first_stage_of_a_rerun_knows_when_it_began(tmp_path: Path, choose: Choose) -> None:
-    with paid_project(tmp_path) as paid, driver(paid) as d:
-        key = dg.MultiPartitionKey({"mode": "pilot", "dimension": "factuality"})
-        choose(judging_and_ratings=[key])
-        (request,) = begin(d)
-        config = request.run_config["ops"]["small__judge_replies"]["config"]
-        assert config == {"run_began_at": "2026-11-23T05:00:00+00:00"}
+def test_the_first_stage_of_a_rerun_knows_when_it_began(choose: Choose, d: Driver) -> None:
+    key = dg.MultiPartitionKey({"mode": "pilot", "dimension": "factuality"})
+    choose(judging_and_ratings=[key])
+    (request,) = begin(d)
+    config = request.run_config["ops"]["small__judge_replies"]["config"]
+    assert config == {"run_began_at": "2026-11-23T05:00:00+00:00"}

@@ -12,6 +12,7 @@ from tournament_assets.judging.requests.pairs import PairToJudge
 from tournament_assets.judging.requests.requests import (
     JudgeRequests,
     RequestSettings,
+    build_system_message,
 )
 from tournament_assets.judging.settlement import sessions
 from tournament_assets.judging.settlement.records import JudgingScope
@@ -38,6 +39,17 @@ SCOPE = JudgingScope("tiny", "pilot", "factuality")
 START = datetime(2026, 9, 1, 12, tzinfo=UTC)
 
 
+def turned_round(pair: PairToJudge) -> PairToJudge:
+    """Show the same two responses the other way round."""
+    return replace(
+        pair,
+        entrant_a=pair.entrant_b,
+        entrant_b=pair.entrant_a,
+        response_a=pair.response_b,
+        response_b=pair.response_a,
+    )
+
+
 def requests_for(n_pairs: int, *, settings: RequestSettings = SETTINGS) -> JudgeRequests:
     """Build two requests for each of some pairs that differ in their prompt."""
     pairs = [
@@ -45,6 +57,22 @@ def requests_for(n_pairs: int, *, settings: RequestSettings = SETTINGS) -> Judge
         for number in range(n_pairs)
     ]
     return JudgeRequests(pairs, RUBRIC, settings)
+
+
+def params_of(user_message: str) -> dict[str, Any]:
+    """Write out what a provider is sent, with a prefix that it caches."""
+    return {
+        "model": "judge-1",
+        "max_tokens": 1024,
+        "system": [
+            {
+                "type": "text",
+                "text": build_system_message(RUBRIC),
+                "cache_control": {"type": "ephemeral", "ttl": "1h"},
+            }
+        ],
+        "messages": [{"role": "user", "content": user_message}],
+    }
 
 
 def keys_of(n_pairs: int) -> list[str]:

@@ -20,8 +20,7 @@ from .fake_judge import FakeJudge, failing, key_in
 from .fake_ledger import FakeLedger
 
 
-def test_every_request_is_asked_by_itself_and_its_reply_is_written_down() -> None:
-    bench = Bench()
+def test_every_request_is_asked_by_itself_and_its_reply_is_written_down(bench: Bench) -> None:
     session = bench.session()
     ask_directly(session, requests_for(3), attempt=1)
     assert bench.ledger.answered() == set(keys_of(3))
@@ -30,8 +29,7 @@ def test_every_request_is_asked_by_itself_and_its_reply_is_written_down() -> Non
     assert bench.ledger.states == ["harvested"]
 
 
-def test_what_is_about_to_be_asked_is_written_down_first() -> None:
-    bench = Bench()
+def test_what_is_about_to_be_asked_is_written_down_first(bench: Bench) -> None:
     ask_directly(bench.session(), requests_for(1), attempt=2)
     assert bench.events[0] == "ledger: intent"
     assert bench.events[-1] == "ledger: harvested"
@@ -54,8 +52,7 @@ def test_a_request_that_got_no_answer_is_asked_again_a_few_times(kind: JudgeFail
 
 
 @pytest.mark.parametrize("kind", [JudgeFailure.INVALID, JudgeFailure.TOO_LARGE])
-def test_a_request_that_is_refused_as_it_stands_is_final(kind: JudgeFailure) -> None:
-    bench = Bench()
+def test_a_request_that_is_refused_as_it_stands_is_final(kind: JudgeFailure, bench: Bench) -> None:
     bench.judge.direct = [failure(kind)]
     ask_directly(bench.session(), requests_for(1)[:1], attempt=1)
     _, row = bench.ledger.replies[keys_of(1)[0], 1]
@@ -66,9 +63,8 @@ def test_a_request_that_is_refused_as_it_stands_is_final(kind: JudgeFailure) -> 
 
 @pytest.mark.parametrize("kind", [JudgeFailure.FATAL, JudgeFailure.UNKNOWN])
 def test_a_refusal_that_the_others_share_stops_the_run_and_closes_the_intent(
-    kind: JudgeFailure,
+    kind: JudgeFailure, bench: Bench
 ) -> None:
-    bench = Bench()
     bench.judge.direct = [*failures(kind, 100)]
     with pytest.raises(JudgeError, match=kind):
         ask_directly(bench.session(), requests_for(20), attempt=1)
@@ -169,8 +165,7 @@ def settle(bench: Bench, n_pairs: int, **options: Any) -> Tally:
     return bench.settle(requests_for(n_pairs), service=WithoutBatches(bench.judge), **options)
 
 
-def test_more_requests_than_leftovers_of_batches_are_asked_without_a_batch() -> None:
-    bench = Bench()
+def test_more_requests_than_leftovers_of_batches_are_asked_without_a_batch(bench: Bench) -> None:
     tally = settle(bench, 150)
     assert (tally.batches, tally.direct, tally.answered) == (0, 300, 300)
     assert "judge: create" not in bench.events
@@ -211,31 +206,27 @@ def test_as_many_are_under_way_as_may_be_and_the_first_is_alone() -> None:
     assert bench.judge.most == 6
 
 
-def test_a_key_or_a_model_that_is_refused_costs_one_request() -> None:
-    bench = Bench()
+def test_a_key_or_a_model_that_is_refused_costs_one_request(bench: Bench) -> None:
     bench.judge.direct = [*failures(JudgeFailure.UNKNOWN, 100)]
     with pytest.raises(JudgeError, match="unknown"):
         settle(bench, 20, max_in_flight=16)
     assert len(bench.judge.direct_requests) == 1
 
 
-def test_as_often_as_may_be_a_request_is_asked_again() -> None:
-    bench = Bench()
+def test_as_often_as_may_be_a_request_is_asked_again(bench: Bench) -> None:
     bench.judge.direct = [*failures(JudgeFailure.NOT_ACCEPTED, 100)]
     settle(bench, 1, max_in_flight=1, max_tries=2)
     assert len(bench.judge.direct_requests) == 4
     assert bench.clock.naps == [1.0, 1.0]
 
 
-def test_the_wait_that_a_service_asks_for_counts_up_to_five_minutes() -> None:
-    bench = Bench()
+def test_the_wait_that_a_service_asks_for_counts_up_to_five_minutes(bench: Bench) -> None:
     bench.judge.direct = [failure(JudgeFailure.NOT_ACCEPTED, retry_after=9999.0)]
     settle(bench, 1)
     assert bench.clock.naps == [300.0]
 
 
-def test_a_refusal_that_is_not_final_is_asked_again_by_the_next_run() -> None:
-    bench = Bench()
+def test_a_refusal_that_is_not_final_is_asked_again_by_the_next_run(bench: Bench) -> None:
     bench.judge.direct = [failure(JudgeFailure.INVALID)]
     settle(bench, 1, max_in_flight=1, refusals_are_final=False)
     assert [(key, row.error_type) for key, row in bench.ledger.failures] == [
@@ -245,8 +236,9 @@ def test_a_refusal_that_is_not_final_is_asked_again_by_the_next_run() -> None:
 
 
 @pytest.mark.parametrize("has_answered", [False, True])
-def test_refusals_end_a_run_only_where_nothing_was_ever_answered(*, has_answered: bool) -> None:
-    bench = Bench()
+def test_refusals_end_a_run_only_where_nothing_was_ever_answered(
+    bench: Bench, *, has_answered: bool
+) -> None:
     bench.judge.direct = [*failures(JudgeFailure.INVALID, 40)]
     asked: dict[str, Any] = {"refusals_are_final": False, "has_answered": has_answered}
     if has_answered:
@@ -268,8 +260,7 @@ def test_whoever_hears_of_a_row_may_end_the_run_and_what_is_under_way_is_kept() 
     assert bench.ledger.states == ["refused"]
 
 
-def test_a_server_that_is_gone_stops_the_run_and_keeps_what_it_said() -> None:
-    bench = Bench()
+def test_a_server_that_is_gone_stops_the_run_and_keeps_what_it_said(bench: Bench) -> None:
     bench.judge.direct = [*[None] * 10, *failures(JudgeFailure.NOT_ACCEPTED, 1000)]
     with pytest.raises(JudgeError, match="the last 8 "):
         settle(bench, 100)
@@ -279,8 +270,7 @@ def test_a_server_that_is_gone_stops_the_run_and_keeps_what_it_said() -> None:
     assert settle(bench, 100).answered == 200
 
 
-def test_what_the_budget_has_no_room_for_is_approved_at_the_direct_price() -> None:
-    bench = Bench()
+def test_what_the_budget_has_no_room_for_is_approved_at_the_direct_price(bench: Bench) -> None:
     channels: list[str] = []
     settle(bench, 1, approve=lambda _requests, channel: channels.append(channel))
     assert channels == ["direct"]

@@ -49,8 +49,7 @@ def read_by(*readings: Reading, n_pairs: int = 2) -> Bench:
 
 @pytest.mark.usefixtures("_small_chunks")
 @pytest.mark.parametrize("n_rows", range(4))
-def test_rows_before_a_break_are_kept_and_the_rest_is_read_later(n_rows: int) -> None:
-    bench = Bench()
+def test_rows_before_a_break_are_kept_and_the_rest_is_read_later(n_rows: int, bench: Bench) -> None:
     bench.judge.readings = [cut_after(n_rows)]
     kept: list[int] = []
     tally = bench.settle(requests_for(2), sleep=lambda _: kept.append(len(bench.ledger.replies)))
@@ -111,8 +110,7 @@ def test_results_that_are_counted_and_stay_out_of_reach_are_not_bought_again(
     assert all(each in said for each in ("batch-0", " 4 ", f" {4 - n_rows} ", "--partial"))
 
 
-def test_leave_to_pay_again_is_for_one_time() -> None:
-    bench = Bench()
+def test_leave_to_pay_again_is_for_one_time(bench: Bench) -> None:
     bench.judge.readings = [end_early(0)] * 100
     tally = bench.settle(requests_for(2), may_pay_again=True)
     assert (bench.judge.asked, bench.judge.direct_requests) == ([4, 4], [])
@@ -183,8 +181,7 @@ def test_a_foreign_row_is_not_used_and_does_not_matter(name: str) -> None:
     assert bench.progress.heard("returned 1 rows")
 
 
-def test_a_row_under_our_nonce_that_was_not_in_the_batch_is_not_used() -> None:
-    bench = Bench()
+def test_a_row_under_our_nonce_that_was_not_in_the_batch_is_not_used(bench: Bench) -> None:
     strangers = keys_of(5)[-1]
     bench.judge.readings = [
         lambda rows: iter(
@@ -196,8 +193,7 @@ def test_a_row_under_our_nonce_that_was_not_in_the_batch_is_not_used() -> None:
     assert (tally.harvested, tally.answered) == (4, 4)
 
 
-def test_a_row_that_is_not_a_whole_key_is_not_used() -> None:
-    bench = Bench()
+def test_a_row_that_is_not_a_whole_key_is_not_used(bench: Bench) -> None:
     bench.judge.readings = [lambda rows: iter([reply_row(rows[0].custom_id[:17]), *rows])]
     bench.settle(requests_for(1))
     assert bench.ledger.answered() == set(keys_of(1))
@@ -227,8 +223,7 @@ def test_a_row_read_in_an_earlier_reading_counts_before_another_in_a_later_one()
     assert sorted(text[-1] for text in texts) == ["A", "B"]
 
 
-def test_a_reply_that_another_batch_had_brought_is_counted_as_paid_twice() -> None:
-    bench = Bench()
+def test_a_reply_that_another_batch_had_brought_is_counted_as_paid_twice(bench: Bench) -> None:
     bench.settle(requests_for(1))
     session = bench.session()
     (batch,) = create_batches(session, requests_for(1), attempt=1).batches
@@ -405,15 +400,13 @@ def test_without_patience_every_batch_is_looked_at_once() -> None:
     assert bench.clock.naps == []
 
 
-def test_nothing_is_waited_for_without_batches() -> None:
-    bench = Bench()
+def test_nothing_is_waited_for_without_batches(bench: Bench) -> None:
     collect_batches(bench.session(), [])
     assert bench.events == []
     assert bench.clock.naps == []
 
 
-def test_looks_that_fail_until_the_deadline_leave_the_batch_to_a_later_run() -> None:
-    bench = Bench()
+def test_looks_that_fail_until_the_deadline_leave_the_batch_to_a_later_run(bench: Bench) -> None:
     bench.judge.polls = failures(JudgeFailure.TRANSIENT, 1000)
     with pytest.raises(JudgeWaitingError):
         bench.settle(requests_for(1))
@@ -421,8 +414,7 @@ def test_looks_that_fail_until_the_deadline_leave_the_batch_to_a_later_run() -> 
     assert bench.ledger.states == ["created"]
 
 
-def test_results_that_break_off_every_time_leave_the_batch_to_a_later_run() -> None:
-    bench = Bench()
+def test_results_that_break_off_every_time_leave_the_batch_to_a_later_run(bench: Bench) -> None:
     bench.judge.readings = [cut_after(1)] * 1000
     assert len(bench.settle(requests_for(1)).withheld) == 1
     assert bench.clock.seconds >= 100.0
@@ -434,15 +426,13 @@ def test_results_that_break_off_every_time_leave_the_batch_to_a_later_run() -> N
     assert set(bench.judge.paid.values()) == {1}
 
 
-def test_a_young_batch_that_the_service_does_not_know_yet_is_looked_at_again() -> None:
-    bench = Bench()
+def test_a_young_batch_that_the_service_does_not_know_yet_is_looked_at_again(bench: Bench) -> None:
     bench.judge.unknown_until["batch-0"] = _TEN_MINUTES - 10.0
     tally = bench.settle(requests_for(1), deadline_seconds=1000.0)
     assert (tally.answered, tally.batches) == (2, 1)
 
 
-def test_a_batch_that_the_service_does_not_know_after_ten_minutes_stays_open() -> None:
-    bench = Bench()
+def test_a_batch_that_the_service_does_not_know_after_ten_minutes_stays_open(bench: Bench) -> None:
     bench.judge.unknown_until["batch-0"] = float("inf")
     with pytest.raises(JudgeError, match="--pay-again") as caught:
         bench.settle(requests_for(1), deadline_seconds=1000.0)
@@ -453,8 +443,7 @@ def test_a_batch_that_the_service_does_not_know_after_ten_minutes_stays_open() -
     assert bench.judge.asked == [2]
 
 
-def test_an_unknown_batch_is_asked_again_if_somebody_says_so() -> None:
-    bench = Bench()
+def test_an_unknown_batch_is_asked_again_if_somebody_says_so(bench: Bench) -> None:
     bench.judge.unknown_until["batch-0"] = float("inf")
     tally = bench.settle(requests_for(1), deadline_seconds=1000.0, may_pay_again=True)
     assert (tally.answered, tally.batches, tally.submitted) == (2, 2, 4)

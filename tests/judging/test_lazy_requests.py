@@ -15,7 +15,6 @@ from tournament_assets.judging.requests.requests import (
     KeyPositions,
     ModelRequest,
     Selection,
-    build_system_message,
     build_user_message,
     request_keys,
     with_larger_cap,
@@ -24,7 +23,7 @@ from tournament_assets.judging.requests.requests import (
 from tournament_assets.judging.requests.system_prompt import judge_system_prompt
 from tournament_assets.judging.requests.verdict_parsing import VERDICT_SCHEMA
 
-from .builders import PAIR, RUBRIC, SETTINGS, keys_of, requests_for
+from .builders import PAIR, RUBRIC, SETTINGS, keys_of, params_of, requests_for
 
 STRUCTURED = replace(SETTINGS, reply_format="json_schema")
 
@@ -55,20 +54,7 @@ def slow_keys(pairs: Sequence[PairToJudge]) -> Iterator[str]:
     for pair in pairs:
         for presentation in (Presentation.AB, Presentation.BA):
             user = build_user_message(pair, presentation, SETTINGS)
-            yield fingerprint(
-                {
-                    "model": "judge-1",
-                    "max_tokens": 1024,
-                    "system": [
-                        {
-                            "type": "text",
-                            "text": build_system_message(RUBRIC),
-                            "cache_control": {"type": "ephemeral", "ttl": "1h"},
-                        }
-                    ],
-                    "messages": [{"role": "user", "content": user}],
-                }
-            )
+            yield fingerprint(params_of(user))
 
 
 pairs = st.lists(

@@ -31,7 +31,7 @@ from tournament_assets.project.project_files import load_prompt_bank
 from tournament_assets.tournament.judges import Rubric
 from tournament_assets.tournament.prompts import Prompt
 
-from .builders import PAIR, RUBRIC, SETTINGS
+from .builders import PAIR, RUBRIC, SETTINGS, params_of
 
 CURATED_PAIR = replace(PAIR, source="curated", gold_answer=None, expected_behavior="hedge")
 
@@ -167,18 +167,7 @@ def test_both_presentations_of_every_pair_are_built_in_the_order_of_the_pairs() 
 
 def test_a_request_is_what_the_provider_expects_with_a_cached_prefix() -> None:
     request = JudgeRequests([PAIR], RUBRIC, SETTINGS)[0]
-    assert request.params == {
-        "model": "judge-1",
-        "max_tokens": 1024,
-        "system": [
-            {
-                "type": "text",
-                "text": build_system_message(RUBRIC),
-                "cache_control": {"type": "ephemeral", "ttl": "1h"},
-            }
-        ],
-        "messages": [{"role": "user", "content": message()}],
-    }
+    assert request.params == params_of(message())
     assert request.request_key == fingerprint(request.params)
 
 

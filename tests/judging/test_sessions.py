@@ -95,16 +95,14 @@ def test_somebody_elses_lease_is_not_waited_for_beyond_the_deadline() -> None:
     assert len(ledger.leases) == 1
 
 
-def test_nothing_is_asked_while_somebody_else_is_at_work() -> None:
-    bench = Bench()
+def test_nothing_is_asked_while_somebody_else_is_at_work(bench: Bench) -> None:
     bench.ledger.acquire_lease(SCOPE)
     with pytest.raises(JudgeWaitingError):
         bench.settle(requests_for(1))
     assert bench.events == []
 
 
-def test_scopes_do_not_get_in_each_others_way() -> None:
-    bench = Bench()
+def test_scopes_do_not_get_in_each_others_way(bench: Bench) -> None:
     bench.ledger.acquire_lease(replace(SCOPE, dimension="calibration"))
     assert bench.settle(requests_for(1)).answered == 2
 

@@ -1,12 +1,14 @@
 from collections.abc import Sequence
 from dataclasses import replace
 from random import Random
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.fuzz import oracle
+from tests.rows import judge_reply_row
 from tournament_assets.judging.requests.pairs import (
     PRESENTATIONS,
     Presentation,
@@ -24,29 +26,9 @@ _SWAPPED_OUTCOME = {Outcome.A_WINS: Outcome.B_WINS, Outcome.B_WINS: Outcome.A_WI
 
 
 def reply(
-    prompt_id: str,
-    presentation: Presentation,
-    text: str | None,
-    *,
-    result_type: str = "succeeded",
-    attempt: int = 1,
+    prompt_id: str, presentation: Presentation, text: str | None, **changes: Any
 ) -> JudgeReplyRow:
-    return JudgeReplyRow(
-        prompt_id=prompt_id,
-        source="recall",
-        dimension="factuality",
-        entrant_a="ada",
-        entrant_b="bob",
-        presentation=presentation.value,
-        request_key=f"{prompt_id} {presentation.value}",
-        attempt=attempt,
-        judge_model="judge-1",
-        rubric_version="1",
-        rubric_hash="hash",
-        result_type=result_type,
-        stop_reason="end_turn",
-        reply=text,
-    )
+    return judge_reply_row(prompt_id, presentation.value, text, **changes)
 
 
 @pytest.mark.parametrize(
@@ -129,9 +111,12 @@ def test_pairs_keep_their_order() -> None:
     assert [pair.prompt_id for pair in settle_pairs(replies)] == ["z", "a", "m"]
 
 
-def test_a_presentation_that_is_missing_altogether_is_no_pending_one() -> None:
+@pytest.mark.parametrize("presentation", PRESENTATIONS)
+def test_a_presentation_that_is_missing_altogether_is_an_error_and_not_a_pending_one(
+    presentation: Presentation,
+) -> None:
     with pytest.raises(KeyError):
-        settle_pairs([reply("p1", Presentation.AB, "VERDICT: A")])
+        settle_pairs([reply("p1", presentation, "VERDICT: A")])
 
 
 texts = st.sampled_from(
@@ -329,11 +314,6 @@ def test_a_judge_without_weight_does_not_vote() -> None:
     rows = [verdict("coin", B), verdict("good", A)]
     found = settle_panel(rows, {"coin": 0.0, "good": 1.0}, settled_by="both")
     assert (found.outcome, found.winner) == (A, "ada")
-
-
-def test_a_presentation_that_is_missing_altogether_is_an_error() -> None:
-    with pytest.raises(KeyError):
-        settle_pairs([reply("p0", Presentation.BA, "VERDICT: A")])
 
 
 def test_every_judge_settles_a_pair_by_its_own_replies() -> None:

@@ -32,8 +32,7 @@ from .fake_judge import FakeJudge, failing, refused
 from .searches import begin
 
 
-def test_every_request_is_answered_and_counted() -> None:
-    bench = Bench()
+def test_every_request_is_answered_and_counted(bench: Bench) -> None:
     tally = bench.settle(requests_for(3))
     assert tally == Tally(total=6, answered=6, submitted=6, harvested=6, batches=1)
     assert bench.ledger.answered() == set(keys_of(3))
@@ -42,8 +41,7 @@ def test_every_request_is_answered_and_counted() -> None:
     assert not bench.ledger.leases
 
 
-def test_the_ledger_hears_of_a_batch_before_the_judge_and_of_its_end_last() -> None:
-    bench = Bench()
+def test_the_ledger_hears_of_a_batch_before_the_judge_and_of_its_end_last(bench: Bench) -> None:
     bench.settle(requests_for(1))
     assert bench.events == [
         "judge: check",
@@ -56,8 +54,7 @@ def test_the_ledger_hears_of_a_batch_before_the_judge_and_of_its_end_last() -> N
     ]
 
 
-def test_what_is_sent_is_what_the_ledger_was_told() -> None:
-    bench = Bench()
+def test_what_is_sent_is_what_the_ledger_was_told(bench: Bench) -> None:
     requests = requests_for(2)
     bench.settle(requests)
     ((nonce, batch),) = bench.ledger.batches.items()
@@ -72,8 +69,7 @@ def test_what_is_sent_is_what_the_ledger_was_told() -> None:
     ]
 
 
-def test_answered_requests_are_not_asked_again() -> None:
-    bench = Bench()
+def test_answered_requests_are_not_asked_again(bench: Bench) -> None:
     bench.settle(requests_for(2))
     tally = bench.settle(requests_for(3))
     assert bench.judge.asked == [4, 2]
@@ -81,24 +77,21 @@ def test_answered_requests_are_not_asked_again() -> None:
     assert bench.progress.steps[-2:] == [(4, 6), (6, 6)]
 
 
-def test_when_everything_is_answered_the_judge_is_left_alone() -> None:
-    bench = Bench()
+def test_when_everything_is_answered_the_judge_is_left_alone(bench: Bench) -> None:
     bench.settle(requests_for(2))
     events = list(bench.events)
     assert bench.settle(requests_for(2)) == Tally(total=4, answered=4)
     assert bench.events == events
 
 
-def test_a_request_that_two_pairs_share_is_sent_once() -> None:
-    bench = Bench()
+def test_a_request_that_two_pairs_share_is_sent_once(bench: Bench) -> None:
     requests = list(requests_for(2))
     tally = bench.settle([*requests, *requests])
     assert tally.total == tally.submitted == 4
     assert bench.judge.asked == [4]
 
 
-def test_nothing_is_asked_for_no_requests() -> None:
-    bench = Bench()
+def test_nothing_is_asked_for_no_requests(bench: Bench) -> None:
     assert bench.settle([]) == Tally()
     assert bench.events == []
 
@@ -296,8 +289,7 @@ def test_a_key_that_comes_twice_counts_once() -> None:
     assert (work.total, work.unanswered) == (2, tuple(keys))
 
 
-def test_when_everything_has_a_verdict_nothing_is_left() -> None:
-    bench = Bench()
+def test_when_everything_has_a_verdict_nothing_is_left(bench: Bench) -> None:
     bench.settle(requests_for(2))
     assert left_on(bench, 2).is_done
 
@@ -423,9 +415,8 @@ def test_a_slow_prewarming_request_does_not_hold_up_the_others_and_is_asked_once
 
 @pytest.mark.parametrize("failure_kind", list(JudgeFailure))
 def test_judging_goes_on_without_a_warm_cache_where_the_direct_channel_refuses(
-    failure_kind: JudgeFailure,
+    failure_kind: JudgeFailure, bench: Bench
 ) -> None:
-    bench = Bench()
     bench.judge.direct = [failure(failure_kind)]
     tally = bench.settle(requests_for(3), prewarm_wait_seconds=30.0)
     # A refusal that others may share is looked into: two others are asked before the bulk.
@@ -442,8 +433,7 @@ def test_judging_goes_on_without_a_warm_cache_where_the_direct_channel_refuses(
     ]
 
 
-def test_a_single_request_is_not_prewarmed() -> None:
-    bench = Bench()
+def test_a_single_request_is_not_prewarmed(bench: Bench) -> None:
     assert bench.settle(requests_for(1)[:1], prewarm_wait_seconds=30.0).batches == 1
     assert not bench.progress.heard("pre-warming")
 

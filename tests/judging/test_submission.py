@@ -65,16 +65,14 @@ def test_the_provider_accepts_what_is_cut() -> None:
     assert submission.MAX_BATCH_BYTES < 256_000_000
 
 
-def test_a_service_that_names_a_time_is_given_it() -> None:
-    bench = Bench()
+def test_a_service_that_names_a_time_is_given_it(bench: Bench) -> None:
     limit = refused(JudgeFailure.NOT_ACCEPTED, retry_after=17.0)
     bench.judge.creations = [limit, refused(JudgeFailure.NOT_ACCEPTED, retry_after=0.5), limit]
     bench.settle(requests_for(1))
     assert bench.clock.naps == [17.0, 2.0, 17.0]
 
 
-def test_a_rate_limit_is_not_waited_out_beyond_the_deadline() -> None:
-    bench = Bench()
+def test_a_rate_limit_is_not_waited_out_beyond_the_deadline(bench: Bench) -> None:
     bench.judge.creations = [refused(JudgeFailure.NOT_ACCEPTED, retry_after=3600.0)] * 3
     with pytest.raises(JudgeError, match="not_accepted"):
         bench.settle(requests_for(1))
@@ -118,8 +116,7 @@ def test_a_half_that_is_refused_for_good_stops_the_run_and_the_other_half_is_kep
     assert set(bench.judge.paid.values()) == {1}
 
 
-def test_an_intent_says_what_is_asked_of_whom_and_when() -> None:
-    bench = Bench()
+def test_an_intent_says_what_is_asked_of_whom_and_when(bench: Bench) -> None:
     session = bench.session()
     bench.clock.seconds = 7.0
     (batch,) = create_batches(session, requests_for(2), attempt=2).batches
@@ -212,9 +209,8 @@ def behind_failures(search: Search) -> str:
     ],
 )
 def test_a_batch_that_was_accepted_is_found(
-    arrange: Callable[[Search], str], seconds: float
+    arrange: Callable[[Search], str], seconds: float, search: Search
 ) -> None:
-    search = begin()
     batch_id = arrange(search)
     assert (search.adopt(), search.seconds) == (batch_id, seconds)
 
@@ -236,9 +232,8 @@ def test_a_batch_that_was_accepted_is_found(
     ],
 )
 def test_a_batch_that_was_never_accepted_is_known_to_be_missing_after_the_grace_period(
-    foreign: dict[str, Any] | None, since: float, until: float
+    foreign: dict[str, Any] | None, since: float, until: float, search: Search
 ) -> None:
-    search = begin()
     if foreign:
         search.judge.add_foreign(**foreign)
     search.bench.clock.seconds = since
@@ -248,8 +243,7 @@ def test_a_batch_that_was_never_accepted_is_known_to_be_missing_after_the_grace_
     assert ("judge: results" in search.bench.events) is is_read
 
 
-def test_a_foreign_batch_is_read_once_and_then_left_alone() -> None:
-    search = begin()
+def test_a_foreign_batch_is_read_once_and_then_left_alone(search: Search) -> None:
     search.judge.add_foreign(2)
     assert search.adopt() is None
     assert search.bench.events.count("judge: results") == 1
@@ -332,8 +326,7 @@ def test_where_names_are_listed_ours_is_found_at_once_and_no_other_batch_is_look
     assert "judge: results" not in search.bench.events
 
 
-def test_a_batch_that_the_ledger_knows_is_not_looked_at() -> None:
-    bench = Bench()
+def test_a_batch_that_the_ledger_knows_is_not_looked_at(bench: Bench) -> None:
     bench.settle(requests_for(1))
     search = begin(bench)
     bench.events.clear()
@@ -349,8 +342,7 @@ def test_two_batches_of_one_size_that_nobody_confirmed_are_told_apart() -> None:
     assert (first.adopt(), second.adopt()) == (id_of_first, id_of_second)
 
 
-def test_an_intent_of_another_day_is_looked_for_at_its_own_time() -> None:
-    search = begin()
+def test_an_intent_of_another_day_is_looked_for_at_its_own_time(search: Search) -> None:
     batch_id = search.accept()
     search.bench.clock.seconds = timedelta(days=2).total_seconds()
     for _ in range(3):
@@ -359,33 +351,33 @@ def test_an_intent_of_another_day_is_looked_for_at_its_own_time() -> None:
     assert search.bench.events.count("judge: results") == 1
 
 
-def test_a_list_that_fails_for_good_leaves_the_intent_to_a_later_run() -> None:
-    search = begin()
-    search.judge.listings = failures(JudgeFailure.TRANSIENT, 1000)
-    with pytest.raises(JudgeWaitingError, match=r"would list.*failed as transient"):
+@pytest.mark.parametrize(
+    ("kind", "times", "error", "problem"),
+    [
+        (JudgeFailure.TRANSIENT, 1000, JudgeWaitingError, r"would list.*failed as transient"),
+        *(
+            (kind, 1, JudgeError, kind.value)
+            for kind in (JudgeFailure.FATAL, JudgeFailure.UNKNOWN, JudgeFailure.INVALID)
+        ),
+    ],
+)
+def test_a_list_that_fails_for_good_stops_the_run_and_the_intent_stays(
+    kind: JudgeFailure, times: int, error: type[Exception], problem: str, search: Search
+) -> None:
+    search.judge.listings = failures(kind, times)
+    with pytest.raises(error, match=problem):
         search.adopt()
     assert search.bench.ledger.states == ["intent"]
 
 
-@pytest.mark.parametrize("kind", [JudgeFailure.FATAL, JudgeFailure.UNKNOWN, JudgeFailure.INVALID])
-def test_a_list_that_is_refused_stops_the_run_and_the_intent_stays(kind: JudgeFailure) -> None:
-    search = begin()
-    search.judge.listings = failures(kind, 1)
-    with pytest.raises(JudgeError, match=kind):
-        search.adopt()
-    assert search.bench.ledger.states == ["intent"]
-
-
-def test_a_candidate_whose_results_are_archived_is_lost() -> None:
-    search = begin()
+def test_a_candidate_whose_results_are_archived_is_lost(search: Search) -> None:
     search.judge.archived.add(search.accept())
     with pytest.raises(JudgeError) as caught:
         search.adopt()
     assert caught.value.failure is JudgeFailure.LOST
 
 
-def test_an_archived_batch_is_paid_again_only_if_somebody_says_so() -> None:
-    search = begin()
+def test_an_archived_batch_is_paid_again_only_if_somebody_says_so(search: Search) -> None:
     search.judge.archived.add(search.accept())
     bench = search.end()
     with pytest.raises(JudgeError, match="--pay-again"):

@@ -115,9 +115,8 @@ def test_replies_that_a_lower_cap_cut_off_are_all_asked_for_again() -> None:
 
 @pytest.mark.parametrize("channel", ["batches", "direct"])
 def test_a_service_that_refuses_the_schema_is_asked_three_times_and_nothing_is_final(
-    channel: str,
+    channel: str, bench: Bench
 ) -> None:
-    bench = Bench()
     bench.judge.direct = [*failures(JudgeFailure.INVALID, 100)]
     options: dict[str, Any] = {"reply_format": "json_schema", **AHEAD}
     with pytest.raises(JudgeError, match=r"refused the first 3.*reply_format: line"):

@@ -14,7 +14,7 @@ from random import Random
 from typing import Any, Literal, get_args
 from unittest.mock import patch
 
-from tests.projects import make_project, write_json_lines
+from tests.projects import make_project, recorded_entrants, write_json_lines
 from tournament_assets.graph.plain_runs import PlainRun, run_plainly
 from tournament_assets.graph.run_options import RunOptions
 from tournament_assets.judging.batch_service import (
@@ -222,14 +222,7 @@ def draw_run(seed: int, folder: Path) -> DrawnRun:
         modes={"pilot": mode, "headline": {"prewarm": False}},
         dimensions={DIMENSION: {"rubric": f"rubrics/{DIMENSION}.txt"}},
         judges=judges,
-        entrants=[
-            {
-                "entrant_id": name,
-                "loader": "recorded",
-                "responses": {"path": f"responses_{name}.jsonl"},
-            }
-            for name in names
-        ],
+        entrants=recorded_entrants(names),
         generation={"n_samples": n_samples},
         judging={
             "budget": {"usd": "unlimited"},

@@ -11,6 +11,18 @@ from tournament_assets.ratings.matches import Matches
 from tournament_assets.tournament.verdicts import Judgment, Outcome
 
 ENTRANTS = ("ada", "bob", "cyd", "dee")
+# https://en.wikipedia.org/wiki/Bradley-Terry_model#Worked_example_of_solution_procedure
+PUBLISHED_WINS = {
+    ("ada", "bob"): 2,
+    ("ada", "dee"): 1,
+    ("bob", "ada"): 3,
+    ("bob", "cyd"): 5,
+    ("cyd", "bob"): 3,
+    ("cyd", "dee"): 1,
+    ("dee", "ada"): 4,
+    ("dee", "cyd"): 3,
+}
+PUBLISHED_STRENGTHS = (0.640, 1.043, 0.660, 2.270)
 
 
 def settled(a: str, b: str, outcome: Outcome, prompt_id: str = "p0") -> Judgment:
@@ -59,6 +71,13 @@ def simulate_judgments(
                 else:
                     judgments.append(win(*((a, b) if a_wins else (b, a)), f"p{prompt}"))
     return judgments
+
+
+def matches_at(matches: Matches, rows: NDArray[np.bool_] | NDArray[np.int64]) -> Matches:
+    """Take some of the matches; entrants, prompts and judges stay."""
+    columns = ("first", "second", "prompt_index", "preference", "weight", "judge_index")
+    taken = {name: getattr(matches, name) for name in columns}
+    return replace(matches, **{name: column[rows] for name, column in taken.items() if column.size})
 
 
 def battles_apart(matches: Matches) -> Matches:

@@ -100,7 +100,7 @@ def find_falsehoods(drawn: Drawn, found: Standings, *, within: float) -> Iterato
             yield f"{problem}: {claim}"
         if better := _better_of(claim):
             higher, lower = (of[name].rank or 0 for name in better)
-            if not (higher < lower or better[0] in _follow(better[1], drawn.decided or ())):
+            if not (higher < lower or better[0] in follow(better[1], drawn.decided or ())):
                 yield f"the worse has the better rank: {claim}"
     for each in found.entrants:
         for problem in _of_place(each, found, drawn):
@@ -203,7 +203,7 @@ def _of_decisions(found: Standings, drawn: Drawn) -> Iterator[str]:
         yield "nobody is first although nobody is better than some"
 
 
-def _follow(name: str, decided: Collection[tuple[str, str]]) -> set[str]:
+def follow(name: str, decided: Collection[tuple[str, str]]) -> set[str]:
     """Return everybody that decisions lead to, directly or through others."""
     found: set[str] = set()
     ahead = [name]

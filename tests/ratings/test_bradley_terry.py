@@ -20,7 +20,7 @@ from tournament_assets.ratings.intervals import sampling_intervals
 from tournament_assets.ratings.matches import Matches, code_judgments
 from tournament_assets.tournament.verdicts import Judgment
 
-from .builders import ENTRANTS, simulate_judgments, tie, wins
+from .builders import ENTRANTS, PUBLISHED_STRENGTHS, PUBLISHED_WINS, simulate_judgments, tie, wins
 
 
 def cells_of(table: dict[tuple[str, str], int], entrants: tuple[str, ...] = ENTRANTS) -> Matches:
@@ -47,22 +47,9 @@ def fit_slowly(table: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def test_the_example_of_wikipedia() -> None:
-    cells = cells_of(
-        {
-            ("ada", "bob"): 2,
-            ("ada", "dee"): 1,
-            ("bob", "ada"): 3,
-            ("bob", "cyd"): 5,
-            ("cyd", "bob"): 3,
-            ("cyd", "dee"): 1,
-            ("dee", "ada"): 4,
-            ("dee", "cyd"): 3,
-        }
-    )
+    cells = cells_of(PUBLISHED_WINS)
     assert cells.wins.sum() == 22
-    np.testing.assert_allclose(
-        np.exp(log_strengths(cells.wins)), [0.640, 1.043, 0.660, 2.270], atol=5e-4
-    )
+    np.testing.assert_allclose(np.exp(log_strengths(cells.wins)), PUBLISHED_STRENGTHS, atol=5e-4)
     ratings = [result.value or math.nan for result in fit_bradley_terry(cells)]
     assert np.mean(ratings) == pytest.approx(1400)
     assert ratings[3] - ratings[0] == pytest.approx(400 * math.log10(2.270 / 0.640), abs=0.5)

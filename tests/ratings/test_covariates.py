@@ -1,6 +1,7 @@
 import itertools
 import math
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -78,14 +79,11 @@ def test_the_gradient_vanishes_at_the_maximum() -> None:
 
 def test_exchanging_the_sides_changes_nothing() -> None:
     preferences, x = battles(400)
-    swapped = Matches(
-        entrants=preferences.entrants,
-        prompts=preferences.prompts,
+    swapped = replace(
+        preferences,
         first=preferences.second,
         second=preferences.first,
-        prompt_index=preferences.prompt_index,
         preference=1 - preferences.preference,
-        weight=preferences.weight,
     )
     one, other = fit(preferences, x), fit(swapped, -x)
     np.testing.assert_allclose(ratings_of(other), ratings_of(one), atol=1e-6)
@@ -175,16 +173,7 @@ def test_missing_covariates_are_refused() -> None:
 
 def test_unrated_entrants_keep_their_note_and_nobody_rated_has_no_effect() -> None:
     preferences, x = battles(300)
-    wider = Matches(
-        entrants=(*ENTRANTS, "eve"),
-        prompts=preferences.prompts,
-        first=preferences.first,
-        second=preferences.second,
-        prompt_index=preferences.prompt_index,
-        preference=preferences.preference,
-        weight=preferences.weight,
-    )
-    found = fit(wider, x)
+    found = fit(replace(preferences, entrants=(*ENTRANTS, "eve")), x)
     assert "judged" in str(found.ratings[4].note)
     np.testing.assert_allclose(ratings_of(found)[:4], ratings_of(fit(preferences, x)))
     lone = code_columns(["ada"], ["bob"], ["p"], [1.0], entrants=ENTRANTS)

@@ -6,6 +6,7 @@ import pandas as pd
 import pytest
 from scipy.optimize import minimize
 
+from tests.ratings.builders import matches_at
 from tests.ratings.simulated_judges import SimulatedJudge, simulate_presentations
 from tournament_assets.foundation.errors import InputError
 from tournament_assets.ratings.bradley_terry import ELO_PER_NAT, fit_bradley_terry
@@ -76,15 +77,8 @@ def test_errors_are_those_of_resampled_prompts() -> None:
     for _ in range(120):
         counts = np.bincount(generator.integers(250, size=250), minlength=250)
         kept = np.flatnonzero(counts[matches.prompt_index])
-        resample = replace(
-            matches,
-            first=matches.first[kept],
-            second=matches.second[kept],
-            prompt_index=matches.prompt_index[kept],
-            preference=matches.preference[kept],
-            weight=counts[matches.prompt_index][kept].astype(np.float64),
-            judge_index=matches.judge_index[kept],
-        )
+        weight = counts[matches.prompt_index].astype(np.float64)
+        resample = matches_at(replace(matches, weight=np.maximum(weight, 1)), kept)
         fit = fit_judge_aware(resample, slots[kept], confidence=0.95)
         slopes = [each.discrimination.value for each in fit.judges if each.discrimination]
         drawn.append([*(each.value or np.nan for each in fit.ratings), *slopes])
@@ -155,12 +149,7 @@ def test_judges_that_agree_on_nothing_have_no_discrimination_that_differs_from_a
 def said_by_all(matches: Matches, slots: np.ndarray, *, times: int) -> tuple[Matches, np.ndarray]:
     """Return one judge's verdicts as if so many judges had given them."""
     return replace(
-        matches,
-        first=np.tile(matches.first, times),
-        second=np.tile(matches.second, times),
-        prompt_index=np.tile(matches.prompt_index, times),
-        preference=np.tile(matches.preference, times),
-        weight=np.tile(matches.weight, times),
+        matches_at(matches, np.tile(np.arange(matches.n_matches), times)),
         judges=tuple(f"judge_{index}" for index in range(times)),
         judge_index=np.repeat(np.arange(times), matches.n_matches),
     ), np.tile(slots, times)

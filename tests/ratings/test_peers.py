@@ -15,7 +15,7 @@ from tournament_assets.ratings.elo import compute_elo_permutation
 from tournament_assets.ratings.matches import Matches
 from tournament_assets.ratings.sandwich import sandwich_bradley_terry
 
-from .builders import ENTRANTS, battles_apart, code_columns
+from .builders import ENTRANTS, battles_apart, code_columns, matches_at
 
 GOLDEN = Path(__file__).parents[3] / "shared" / "data" / "evalica"
 
@@ -113,16 +113,8 @@ def test_choix_gives_the_same_bradley_terry() -> None:
     pairs = np.column_stack([np.where(won, first, second), np.where(won, second, first)])
     # Where the peer stops.
     theirs = choix.ilsr_pairwise(50, pairs.tolist(), tol=1e-12, max_iter=1000)
-    decisive = Matches(
-        entrants=mixed.entrants,
-        prompts=mixed.prompts,
-        first=first,
-        second=second,
-        prompt_index=mixed.prompt_index[kept],
-        preference=mixed.preference[kept],
-        weight=mixed.weight[kept],
-    )
-    ours = centred_ratings([each.value for each in fit_bradley_terry(decisive)])
+    decisive = fit_bradley_terry(matches_at(mixed, kept))
+    ours = centred_ratings([rating.value for rating in decisive])
     np.testing.assert_allclose(ours, centred(theirs), atol=5e-8)
 
 
@@ -236,18 +228,9 @@ def test_golden_elo(name: str) -> None:
     preferences, scores = read_golden(name)
     order = np.random.default_rng(0).permutation(preferences.n_matches)
     back = np.argsort(order)
-    placed = Matches(
-        entrants=preferences.entrants,
-        prompts=preferences.prompts,
-        first=preferences.first[back],
-        second=preferences.second[back],
-        prompt_index=preferences.prompt_index[back],
-        # Nine times the last bit of a half: no tie, for the code, and worth as much.
-        preference=np.where(
-            preferences.preference[back] == 0.5, 0.5 + 1e-15, preferences.preference[back]
-        ),
-        weight=preferences.weight,
-    )
+    placed = matches_at(preferences, back)
+    # Nine times the last bit of a half: no tie, for the code, and worth as much.
+    placed.preference[placed.preference == 0.5] += 1e-15
     traces = compute_elo_permutation(
         placed, k_factor=4, n_permutations=1, seed=0, initial_rating=1000.0
     )

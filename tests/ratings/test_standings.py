@@ -24,7 +24,16 @@ from tournament_assets.ratings.standings import (
 )
 from tournament_assets.tournament.verdicts import Judgment
 
-from .builders import ENTRANTS, code_columns, simulate_judgments, tie, win, wins
+from .builders import (
+    ENTRANTS,
+    PUBLISHED_STRENGTHS,
+    PUBLISHED_WINS,
+    code_columns,
+    simulate_judgments,
+    tie,
+    win,
+    wins,
+)
 from .drawn_tournaments import KINDS, Drawn, draw_standing, find_falsehoods
 
 N_DRAWS = 100_000 if "FUZZ" in os.environ else 10_000
@@ -147,20 +156,9 @@ def stand(judgments: list[Judgment], entrants: Sequence[str], **options: Any) ->
 
 
 def test_four_of_a_published_table_are_rated_as_published() -> None:
-    # https://en.wikipedia.org/wiki/Bradley-Terry_model#Worked_example_of_solution_procedure
-    table = {
-        ("ada", "bob"): 2,
-        ("ada", "dee"): 1,
-        ("bob", "ada"): 3,
-        ("bob", "cyd"): 5,
-        ("cyd", "bob"): 3,
-        ("cyd", "dee"): 1,
-        ("dee", "ada"): 4,
-        ("dee", "cyd"): 3,
-    }
-    found = stand(wins(table), ENTRANTS)
+    found = stand(wins(PUBLISHED_WINS), ENTRANTS)
     assert [each.rank for each in found.entrants] == [4, 2, 3, 1]
-    for each, strength in zip(found.entrants, (0.640, 1.043, 0.660, 2.270), strict=True):
+    for each, strength in zip(found.entrants, PUBLISHED_STRENGTHS, strict=True):
         assert each.value == pytest.approx(1400 + 400 * math.log10(strength), abs=0.4)
 
 

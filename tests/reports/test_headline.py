@@ -7,7 +7,8 @@ from tournament_assets.reports.claims import Statements
 from tournament_assets.reports.figures.figures import EntrantEconomy
 from tournament_assets.reports.run.headline import next_steps
 from tournament_assets.reports.statements import answer, render_headline
-from tournament_assets.tournament.asset_rows import LeaderboardRow, WinRateRow
+
+from .builders import leader_row, pair_row
 
 Better = dict[str, tuple[str, ...]]
 
@@ -18,34 +19,27 @@ def stated(
     """Three entrants in the order of the names; `better` says who beats whom."""
     names = [*better]
     rows = [
-        LeaderboardRow(
+        leader_row(
+            name,
+            1500.0 - 10 * place,
             dimension=dimension,
             rank=place,
-            entrant_id=name,
-            rating=1500.0 - 10 * place,
-            rank_best=1 + sum(name in beaten for beaten in better.values()),
-            rank_worst=len(names) - len(better[name]),
-            shown_above=better[name],
+            places=(
+                1 + sum(name in beaten for beaten in better.values()),
+                len(names) - len(better[name]),
+            ),
+            above=better[name],
         )
         for place, name in enumerate(names, start=1)
     ]
     pairs = [
-        WinRateRow(
-            dimension=dimension,
-            entrant_a=a,
-            entrant_b=b,
+        pair_row(
+            *(a, b),
             wins_a=6,
             wins_b=4,
-            ties=0,
-            inconsistent=0,
-            same_text=0,
-            unjudged=0,
-            judged=10,
-            win_rate_a=0.6,
+            dimension=dimension,
             claim=(claims or {}).get((a, b), "undecided"),
-            difference=10.0,
-            difference_low=-5.0,
-            difference_high=25.0,
+            difference=(10.0, -5.0, 25.0),
             more_prompts=140,
         )
         for a, b in combinations(names, 2)

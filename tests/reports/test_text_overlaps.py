@@ -12,7 +12,8 @@ from tournament_assets.reports.figures.forest import draw_forest
 from tournament_assets.reports.figures.ladder import draw_ladder, draw_ladders
 from tournament_assets.tournament.asset_rows import LeaderboardRow, WinRateRow
 
-JUDGE = "loopback (lexical, not a language model)"
+from .builders import LOOPBACK, leader_row, pair_row
+
 _TOUCH = 0.5
 """Pixels by which the boxes of two texts may overlap; letters do not fill their boxes."""
 
@@ -22,39 +23,29 @@ def board(n: int, seed: int = 0) -> tuple[list[LeaderboardRow], list[WinRateRow]
     ratings = np.sort(generator.normal(1400, 80, n))[::-1].tolist()
     names = [f"m{index}" if index % 3 else f"entrant_{index}_with_robustness" for index in range(n)]
     rows = [
-        LeaderboardRow(
+        leader_row(
+            name,
+            rating,
             dimension="clinical_utility",
-            rank=place + 1,
-            entrant_id=name,
-            rating=rating,
-            low=rating - 40,
-            high=rating + 40,
-            bar_low=rating - 25,
-            bar_high=rating + 25,
-            rank_best=1,
-            rank_worst=n,
+            rank=rank,
+            interval=(rating - 40, rating + 40),
+            bar=(rating - 25, rating + 25),
+            places=(1, n),
             group="a b c d",
-            judge=JUDGE,
         )
-        for place, (name, rating) in enumerate(zip(names, ratings, strict=True))
+        for rank, (name, rating) in enumerate(zip(names, ratings, strict=True), start=1)
     ]
     pairs = [
-        WinRateRow(
-            dimension="clinical_utility",
-            entrant_a=a,
-            entrant_b=b,
-            wins_a=6,
-            wins_b=4,
+        pair_row(
+            *(a, b),
+            wins_a=int(generator.integers(80)),
+            wins_b=40,
             ties=1,
             inconsistent=1,
             same_text=13,
-            unjudged=0,
-            judged=130,
-            win_rate_a=float(generator.random()),
+            dimension="clinical_utility",
             claim="undecided",
-            difference=10.0,
-            difference_low=-50.0,
-            difference_high=90.0,
+            difference=(10.0, -50.0, 90.0),
         )
         for a, b in combinations(names, 2)
     ]
@@ -74,9 +65,9 @@ def draw(figure: str, n: int) -> Any:
         "ladders": lambda: draw_ladders(
             {name: board(n, seed)[0] for seed, name in enumerate(("factuality", "tone", "use"))}
         ),
-        "forest": lambda: draw_forest(found, equivalent_within=20.0, judge_label=JUDGE),
-        "grid": lambda: draw_win_grid(pairs, order, judge_label=JUDGE, dimension="use"),
-        "front": lambda: draw_front(rows, economies, judge_label=JUDGE, dimension="use"),
+        "forest": lambda: draw_forest(found, equivalent_within=20.0, judge_label=LOOPBACK),
+        "grid": lambda: draw_win_grid(pairs, order, judge_label=LOOPBACK, dimension="use"),
+        "front": lambda: draw_front(rows, economies, judge_label=LOOPBACK, dimension="use"),
     }[figure]()
 
 

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.rows import table_of, table_rows, typed_rows
+from tests.rows import table_of, table_rows, typed_rows, verdict_row
 from tournament_assets.foundation.fingerprints import fingerprint_bytes
 from tournament_assets.graph.table import ASSETS
 from tournament_assets.ratings.elo_traces import EloTraces
@@ -41,7 +41,6 @@ from tournament_assets.tournament.asset_rows import (
     VerdictRow,
 )
 from tournament_assets.tournament.prompts import Prompt
-from tournament_assets.tournament.verdicts import Outcome, Verdict
 
 RESPONSE: dict[str, Any] = {
     "entrant_id": "ada",
@@ -214,22 +213,12 @@ def test_equal_tables_give_equal_bytes_however_they_were_made() -> None:
 
 def _verdicts(n_pairs: int) -> Iterator[VerdictRow]:
     for number in range(n_pairs):
-        yield VerdictRow(
-            prompt_id=f"p{number // 3}",
-            source="recall",
-            dimension="factuality",
+        yield verdict_row(
+            f"p{number // 3}",
             entrant_a=("ada", "ada", "bob")[number % 3],
             entrant_b=("bob", "cyd", "cyd")[number % 3],
-            verdict_ab=Verdict.A,
-            verdict_ba=Verdict.B,
-            outcome=Outcome.A_WINS,
-            share=1.0,
-            winner="ada",
             request_key_ab=f"{number:064d}",
             request_key_ba=f"{number:064x}",
-            attempt_ab=1,
-            attempt_ba=1,
-            settled_by="loopback-lexical",
         )
 
 

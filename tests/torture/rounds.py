@@ -7,7 +7,7 @@ anything else than a process that nobody killed.
 
 import sys
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
@@ -80,15 +80,10 @@ class _Silent:
 class _Ledger:
     url: str
 
-    @contextmanager
-    def open(self) -> Iterator[Any]:
+    def open(self) -> closing[Any]:
         from tournament_assets.ledger import Ledger
 
-        ledger = Ledger(self.url)
-        try:
-            yield ledger
-        finally:
-            ledger.close()
+        return closing(Ledger(self.url))
 
 
 def _match_list(plan: Any) -> Any:

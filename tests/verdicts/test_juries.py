@@ -7,13 +7,12 @@ from hypothesis import strategies as st
 
 from tests.judging.test_settled_pairs import reply
 from tests.ratings.simulated_judges import SimulatedJudge, simulate_presentations
-from tests.rows import table_of
+from tests.rows import table_of, verdict_row
 from tests.tournament.test_judges import ONE, THREE, TWO, jury_of
 from tournament_assets.audits.missingness import measure_coverage
 from tournament_assets.audits.prompt_findings import measure_noise
 from tournament_assets.judging.requests.pairs import PRESENTATIONS
 from tournament_assets.judging.requests.verdict_parsing import (
-    reconcile_swap,
     settle_pairs,
     settle_panel,
 )
@@ -67,30 +66,10 @@ def weigh(*said: Sequence[tuple[Verdict, Verdict]]) -> dict[str, float]:
 def rows_of_jury(*said: Sequence[tuple[Verdict, Verdict]]) -> list[VerdictRow]:
     """Return what each judge says of two entrants, prompt by prompt."""
     return [
-        verdict_row(f"p{prompt}", judge, *verdicts)
+        verdict_row(f"p{prompt}", *verdicts, settled_by=judge)
         for judge, own in zip(JUDGES, said, strict=True)
         for prompt, verdicts in enumerate(own)
     ]
-
-
-def verdict_row(prompt: str, judge: str, ab: Verdict, ba: Verdict) -> VerdictRow:
-    outcome = reconcile_swap(ab, ba)
-    return VerdictRow(
-        prompt_id=prompt,
-        source="recall",
-        dimension="factuality",
-        entrant_a="ada",
-        entrant_b="bob",
-        verdict_ab=ab,
-        verdict_ba=ba,
-        outcome=outcome,
-        share=outcome.share,
-        request_key_ab=f"{prompt} ab",
-        request_key_ba=f"{prompt} ba",
-        attempt_ab=1,
-        attempt_ba=1,
-        settled_by=judge,
-    )
 
 
 replies = st.sampled_from([A, B, Verdict.TIE])
@@ -161,9 +140,9 @@ def test_the_audit_counts_the_replies_of_every_judge_of_a_jury() -> None:
 
 def test_a_split_jury_shows_replies_of_a_judge_that_said_something() -> None:
     rows = [
-        verdict_row("p1", JUDGES[0], A, B),
-        verdict_row("p1", JUDGES[1], B, A),
-        verdict_row("p1", JUDGES[2], REFUSED, REFUSED),
+        verdict_row("p1", A, B, settled_by=JUDGES[0]),
+        verdict_row("p1", B, A, settled_by=JUDGES[1]),
+        verdict_row("p1", REFUSED, REFUSED, settled_by=JUDGES[2]),
     ]
     weights = dict(zip(JUDGES, (1.0, 1.0, 1.5), strict=True))
     found = settle_panel(rows, weights, settled_by="all")

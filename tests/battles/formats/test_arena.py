@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 
 from tests.battles.builders import (
+    ROW,
     any_battles,
     fight,
     problems_of,
@@ -27,14 +28,6 @@ from tournament_assets.battles.columns import (
 from tournament_assets.battles.registry import write_battles
 from tournament_assets.tournament.battles import Battle, RatingSettings
 
-ROW = {
-    "model_a": "ada",
-    "model_b": "bob",
-    "winner": "model_b",
-    "source": "llm-judge",
-    "question_id": "q1",
-    "judge_model": "judge-1",
-}
 SETTINGS = RatingSettings(arena="demo/pilot", entrants=("bob", "ada", "eve"), k_factor=32.0)
 
 

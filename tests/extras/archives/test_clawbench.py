@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from tests.extras.archives.builders import (
     COMPONENTS,
+    SmallArchive,
     by_rule,
     make_archive,
     run_document,
@@ -20,8 +21,7 @@ from tournament_assets.extras.archives.models import audit_models
 CELL = ("ada", "t1-add", "run1")
 
 
-def test_a_missing_component_is_absent_and_not_zero(tmp_path: Path) -> None:
-    archive = make_archive(tmp_path)
+def test_a_missing_component_is_absent_and_not_zero(archive: SmallArchive) -> None:
     document = run_document()
     del document["behavior_result"]
     archive.put(*CELL, document)
@@ -66,9 +66,8 @@ JUDGES = [
 
 @pytest.mark.parametrize(("judge", "state", "score"), JUDGES)
 def test_what_became_of_the_judge(
-    tmp_path: Path, judge: object, state: JudgeState, score: float | None
+    judge: object, state: JudgeState, score: float | None, archive: SmallArchive
 ) -> None:
-    archive = make_archive(tmp_path)
     archive.put(*CELL, {**run_document(), "judge_result": judge})
     run = archive.read()[1].runs[0]
     assert (run.judge.state, run.judge.score) == (state, score)
@@ -93,8 +92,7 @@ def test_a_reason_tells_of_a_failed_judging_only_beside_a_score_of_0(
         assert run.judge.score == (None if is_failed else score)
 
 
-def test_an_empty_response_is_told_from_one_that_is_there(tmp_path: Path) -> None:
-    archive = make_archive(tmp_path)
+def test_an_empty_response_is_told_from_one_that_is_there(archive: SmallArchive) -> None:
     archive.put(*CELL, zero_document())
     asked = {"role": "user", "text": "Sort the mail."}
     acted = {"role": "assistant", "text": "", "tool_calls": [{"name": "read"}]}

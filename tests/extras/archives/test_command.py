@@ -151,8 +151,7 @@ def test_what_others_wrote_is_harmless_everywhere(tmp_path: Path) -> None:
     assert any(row["problem"] == "'=1+1" for row in tables(tmp_path / "fair_tables")["runs"])
 
 
-def test_differing_conditions_are_said_loudly(tmp_path: Path) -> None:
-    archive = make_archive(tmp_path)
+def test_differing_conditions_are_said_loudly(archive: SmallArchive) -> None:
     archive.put("bob", "t1-add", "run1", run_document(environment={"image": "harness:5"}))
     shown = run("report", archive.description_path).stdout
     assert "NOT THE SAME for all runs: image" in shown
@@ -269,8 +268,7 @@ def test_an_archive_of_one_model_and_an_empty_one_are_reported_on(tmp_path: Path
     run("audit", empty.description_path, code=1)
 
 
-def test_the_audit_ends_with_1_where_a_reader_must_be_warned_first(tmp_path: Path) -> None:
-    archive = make_archive(tmp_path)
+def test_the_audit_ends_with_1_where_a_reader_must_be_warned_first(archive: SmallArchive) -> None:
     run("audit", archive.description_path)
     # Bob lost more than the others, and than chance explains.
     for task in ("t1-add", "t1-sort"):
@@ -297,8 +295,7 @@ def test_the_audit_ends_with_1_where_judging_failed_too_often(tmp_path: Path) ->
     assert "3 of 36" in run("audit", archive.description_path, code=1).stdout
 
 
-def test_a_ratio_without_bound_is_readable_json(tmp_path: Path) -> None:
-    archive = make_archive(tmp_path)
+def test_a_ratio_without_bound_is_readable_json(archive: SmallArchive) -> None:
     for turn in RUNS:
         archive.put("ada", "t1-add", turn, {**run_document(), "run_score": 1.0})
         archive.put("bob", "t1-add", turn, {**run_document(), "run_score": 0.0})

@@ -3,7 +3,13 @@ from typing import Any
 
 import pytest
 
-from tests.extras.archives.builders import MODELS, description, documented, make_archive
+from tests.extras.archives.builders import (
+    MODELS,
+    SmallArchive,
+    description,
+    documented,
+    make_archive,
+)
 from tournament_assets.foundation.errors import InputError
 
 
@@ -73,8 +79,7 @@ def test_more_tasks_than_were_planned_are_refused(tmp_path: Path) -> None:
         archive.read()
 
 
-def test_a_folder_that_is_not_there_is_said(tmp_path: Path) -> None:
-    archive = make_archive(tmp_path)
+def test_a_folder_that_is_not_there_is_said(archive: SmallArchive) -> None:
     archive.describe(folder="elsewhere")
     with pytest.raises(InputError, match="'elsewhere'"):
         archive.read()

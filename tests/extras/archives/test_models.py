@@ -43,8 +43,7 @@ def audits(archive: SmallArchive) -> dict[str, ModelAudit]:
     return {audit.model_id: audit for audit in audit_models(archive.read()[1])}
 
 
-def test_the_four_counts_of_a_model_with_every_kind_of_run(tmp_path: Path) -> None:
-    archive = make_archive(tmp_path)
+def test_the_four_counts_of_a_model_with_every_kind_of_run(archive: SmallArchive) -> None:
     archive.put("bob", "t1-add", "run1", '{"run_sc')
     archive.run_path("bob", "t1-add", "run2").unlink()
     archive.put("bob", "t1-sort", "run1", zero_document())
@@ -63,8 +62,7 @@ def test_the_four_counts_of_a_model_with_every_kind_of_run(tmp_path: Path) -> No
     assert (bob.off_rule, bob.rule_checked) == (1, 9)
 
 
-def test_a_model_without_a_folder_is_all_missing(tmp_path: Path) -> None:
-    archive = make_archive(tmp_path)
+def test_a_model_without_a_folder_is_all_missing(archive: SmallArchive) -> None:
     for path in sorted((archive.folder / "runs" / "cyd").rglob("*"), reverse=True):
         path.unlink() if path.is_file() else path.rmdir()
     (archive.folder / "runs" / "cyd").rmdir()
@@ -119,8 +117,7 @@ def test_means_are_those_of_a_slow_reference(scores: list[Any]) -> None:
             assert tier.mean == pytest.approx(sum(members) / len(members))
 
 
-def test_logs_say_why_runs_are_missing(tmp_path: Path) -> None:
-    archive = make_archive(tmp_path)
+def test_logs_say_why_runs_are_missing(archive: SmallArchive) -> None:
     for run in ("run1", "run2"):
         archive.run_path("cyd", "t2-plan", run).unlink()
     archive.put("cyd", "t1-add", "run1", zero_document())
@@ -311,8 +308,7 @@ def test_the_verdict_names_everybody_the_first_is_not_separated_from(tmp_path: P
     assert "dan (" in far
 
 
-def test_common_support_holds_what_every_model_has(tmp_path: Path) -> None:
-    archive = make_archive(tmp_path)
+def test_common_support_holds_what_every_model_has(archive: SmallArchive) -> None:
     # Without its hardest task cyd looks better than it is; on what all have it does not.
     for run in RUNS:
         archive.run_path("cyd", "t2-plan", run).unlink()
@@ -342,8 +338,7 @@ def test_common_support_holds_what_every_model_has(tmp_path: Path) -> None:
         assert score.clean_mean == pytest.approx(sum(clean) / len(clean))
 
 
-def test_a_model_without_runs_does_not_empty_the_common_support(tmp_path: Path) -> None:
-    archive = make_archive(tmp_path)
+def test_a_model_without_runs_does_not_empty_the_common_support(archive: SmallArchive) -> None:
     for path in (archive.folder / "runs" / "cyd").rglob("*.json"):
         path.unlink()
     _, contents = archive.read()

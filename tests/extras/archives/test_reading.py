@@ -1,9 +1,7 @@
-from pathlib import Path
-
 import pytest
 
 from tests.extras.archives.builders import (
-    make_archive,
+    SmallArchive,
     run_document,
 )
 
@@ -29,9 +27,8 @@ CELL = ("ada", "t1-add", "run1")
     ],
 )
 def test_a_file_that_is_no_run_is_listed_with_its_reason(
-    tmp_path: Path, text: str, said: str
+    text: str, said: str, archive: SmallArchive
 ) -> None:
-    archive = make_archive(tmp_path)
     archive.put(*CELL, text)
     _, contents = archive.read()
     (broken,) = contents.broken
@@ -41,15 +38,13 @@ def test_a_file_that_is_no_run_is_listed_with_its_reason(
     assert len(contents.runs) == 35
 
 
-def test_a_file_that_is_no_text_is_listed(tmp_path: Path) -> None:
-    archive = make_archive(tmp_path)
+def test_a_file_that_is_no_text_is_listed(archive: SmallArchive) -> None:
     archive.run_path(*CELL).write_bytes(b'{"run_score": "\xff\xfe"}')
     _, contents = archive.read()
     assert "UnicodeDecodeError" in contents.broken[0].problem
 
 
-def test_what_nobody_planned_is_in_no_number_and_is_listed(tmp_path: Path) -> None:
-    archive = make_archive(tmp_path)
+def test_what_nobody_planned_is_in_no_number_and_is_listed(archive: SmallArchive) -> None:
     archive.put("ada", "t1-add", "run9", run_document())
     archive.put("ada", "t9-new", "run1", run_document())
     _, contents = archive.read()

@@ -59,6 +59,11 @@ def broken_archive(folder: Path, **changes: Any) -> SmallArchive:
     return archive
 
 
+@pytest.fixture
+def archive(tmp_path: Path) -> SmallArchive:
+    return broken_archive(tmp_path)
+
+
 def failures(archive: SmallArchive) -> list[FailedJudging]:
     return list(find_failed_judgings(*archive.read()))
 
@@ -104,8 +109,7 @@ def files(archive: SmallArchive) -> dict[str, bytes]:
     }
 
 
-def test_the_score_is_made_anew_and_what_stood_there_is_kept(tmp_path: Path) -> None:
-    archive = broken_archive(tmp_path)
+def test_the_score_is_made_anew_and_what_stood_there_is_kept(archive: SmallArchive) -> None:
     before, untouched = archive.document(*JUDGED), files(archive)
     with FaultyServer() as server:
         result = rejudge(archive, server)
@@ -130,8 +134,7 @@ def test_the_score_is_made_anew_and_what_stood_there_is_kept(tmp_path: Path) -> 
     assert changed == {str(archive.run_path(*JUDGED)), str(archive.run_path(*NOT_AT_CEILING))}
 
 
-def test_a_second_call_asks_nothing_and_writes_nothing(tmp_path: Path) -> None:
-    archive = broken_archive(tmp_path)
+def test_a_second_call_asks_nothing_and_writes_nothing(archive: SmallArchive) -> None:
     with FaultyServer() as server:
         rejudge(archive, server)
         written = files(archive)
@@ -141,8 +144,7 @@ def test_a_second_call_asks_nothing_and_writes_nothing(tmp_path: Path) -> None:
     assert files(archive) == written
 
 
-def test_what_was_paid_for_is_not_asked_again_beside_what_was_not(tmp_path: Path) -> None:
-    archive = broken_archive(tmp_path)
+def test_what_was_paid_for_is_not_asked_again_beside_what_was_not(archive: SmallArchive) -> None:
     before = archive.document(*JUDGED)
     with FaultyServer() as server:
         rejudge(archive, server, limit=1)
@@ -167,8 +169,7 @@ LAYOUTS = {
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
-def test_every_other_byte_of_a_file_stays(tmp_path: Path, layout: str) -> None:
-    archive = broken_archive(tmp_path)
+def test_every_other_byte_of_a_file_stays(layout: str, archive: SmallArchive) -> None:
     before = LAYOUTS[layout].encode()
     archive.run_path(*JUDGED).write_bytes(before)
     with FaultyServer() as server:
@@ -217,9 +218,8 @@ FAILED_CALL = {
 
 @pytest.mark.parametrize(("threshold", "passed"), [(0.5, True), (0.7, False)])
 def test_nothing_of_the_failed_call_stands_beside_the_new_score(
-    tmp_path: Path, threshold: float, passed: bool
+    threshold: float, passed: bool, archive: SmallArchive
 ) -> None:
-    archive = broken_archive(tmp_path)
     judge = {**FAILED_CALL, "passing_threshold": threshold}
     archive.put(*JUDGED, failed_document(trajectory=0.9, judge_result=judge))
     with FaultyServer() as server:
@@ -287,8 +287,7 @@ def test_a_score_is_not_made_anew_by_a_rule_that_its_neighbours_do_not_follow(
     assert written.run_score == pytest.approx(0.25 + 0.5 * WORDS, abs=5e-5)
 
 
-def test_runs_that_are_scored_otherwise_say_nothing_of_the_rule(tmp_path: Path) -> None:
-    archive = broken_archive(tmp_path)
+def test_runs_that_are_scored_otherwise_say_nothing_of_the_rule(archive: SmallArchive) -> None:
     off = {**run_document(completion=0.5), "run_score": 0.3}
     archive.put("ada", "t1-add", "run1", off)  # the judge does not count there
     archive.put("ada", "t1-sort", "run1", {**run_document(), "run_score": 0.3})  # another task
@@ -400,8 +399,7 @@ def test_a_kill_between_the_ledger_and_the_files_pays_nothing_twice(tmp_path: Pa
     assert (result.n_replies, len(result.written), result.unscored) == (0, 2, ())
 
 
-def test_a_dead_judge_leaves_every_file_as_it_is(tmp_path: Path) -> None:
-    archive = broken_archive(tmp_path)
+def test_a_dead_judge_leaves_every_file_as_it_is(archive: SmallArchive) -> None:
     before = files(archive)
     with pytest.raises(JudgeError) as caught:
         rejudge(archive)
@@ -409,8 +407,7 @@ def test_a_dead_judge_leaves_every_file_as_it_is(tmp_path: Path) -> None:
     assert files(archive) == before
 
 
-def test_a_refused_key_writes_what_came_before_it(tmp_path: Path) -> None:
-    archive = broken_archive(tmp_path)
+def test_a_refused_key_writes_what_came_before_it(archive: SmallArchive) -> None:
     with FaultyServer(faults=["message_401:1"]) as server:
         result = rejudge(archive, server)
         assert (len(result.written), len(result.unscored), result.n_replies) == (1, 1, 1)
@@ -425,8 +422,7 @@ def test_a_refused_key_writes_what_came_before_it(tmp_path: Path) -> None:
     "fault",
     ["direct_text_empty", "direct_stop_max_tokens", "direct_two_verdicts", "direct_stop_refusal"],
 )
-def test_a_reply_without_a_score_is_asked_for_once_more(tmp_path: Path, fault: str) -> None:
-    archive = broken_archive(tmp_path)
+def test_a_reply_without_a_score_is_asked_for_once_more(fault: str, archive: SmallArchive) -> None:
     with FaultyServer(faults=[f"{fault}:1"]) as server:
         result = rejudge(archive, server)
         assert server.log.messages == 3
@@ -434,8 +430,7 @@ def test_a_reply_without_a_score_is_asked_for_once_more(tmp_path: Path, fault: s
     assert archive.document(*JUDGED)["judge_result"]["score"] == WORDS
 
 
-def test_a_reply_that_was_cut_off_is_asked_for_with_twice_the_cap(tmp_path: Path) -> None:
-    archive = broken_archive(tmp_path)
+def test_a_reply_that_was_cut_off_is_asked_for_with_twice_the_cap(archive: SmallArchive) -> None:
     caps = []
 
     class Client(AnthropicBatches):
@@ -448,8 +443,7 @@ def test_a_reply_that_was_cut_off_is_asked_for_with_twice_the_cap(tmp_path: Path
     assert sorted(caps) == [8192, 8192, 2 * 8192]
 
 
-def test_what_never_becomes_a_score_leaves_the_file_and_is_said(tmp_path: Path) -> None:
-    archive = broken_archive(tmp_path)
+def test_what_never_becomes_a_score_leaves_the_file_and_is_said(archive: SmallArchive) -> None:
     before = archive.document(*JUDGED)
     with FaultyServer(faults=["direct_text_empty:2"]) as server:
         result = rejudge(archive, server, limit=1)
@@ -459,8 +453,7 @@ def test_what_never_becomes_a_score_leaves_the_file_and_is_said(tmp_path: Path) 
     assert archive.document(*JUDGED) == before
 
 
-def test_what_the_service_refuses_as_it_stands_is_not_asked_twice(tmp_path: Path) -> None:
-    archive = broken_archive(tmp_path)
+def test_what_the_service_refuses_as_it_stands_is_not_asked_twice(archive: SmallArchive) -> None:
     with FaultyServer(faults=["message_400:1"]) as server:
         result = rejudge(archive, server, limit=1)
         assert server.log.messages == 0
@@ -468,15 +461,13 @@ def test_what_the_service_refuses_as_it_stands_is_not_asked_twice(tmp_path: Path
     assert "'invalid_request_error'" in result.unscored[0]
 
 
-def test_a_lost_answer_is_asked_for_again(tmp_path: Path) -> None:
-    archive = broken_archive(tmp_path)
+def test_a_lost_answer_is_asked_for_again(archive: SmallArchive) -> None:
     with FaultyServer(faults=["message_500:1"]) as server:
         result = rejudge(archive, server)
     assert len(result.written) == 2
 
 
-def test_two_runs_that_show_the_judge_the_same_are_one_request(tmp_path: Path) -> None:
-    archive = broken_archive(tmp_path)
+def test_two_runs_that_show_the_judge_the_same_are_one_request(archive: SmallArchive) -> None:
     archive.put("bob", "t1-add", "run2", failed_document(trajectory=0.1))
     with FaultyServer() as server:
         result = rejudge(archive, server)
@@ -496,8 +487,7 @@ def test_what_cannot_be_judged_says_why_and_is_not_paid_for(tmp_path: Path) -> N
     assert "transcript" in second.problem
 
 
-def test_a_file_that_changed_meanwhile_is_left_alone(tmp_path: Path) -> None:
-    archive = broken_archive(tmp_path)
+def test_a_file_that_changed_meanwhile_is_left_alone(archive: SmallArchive) -> None:
     failed = failures(archive)
     changed = archive.put(*JUDGED, failed_document(transcript="Something else."))
     judged_elsewhere = archive.put(*NOT_AT_CEILING, run_document())
@@ -519,8 +509,7 @@ QUOTING = {
 }
 
 
-def test_no_recorded_score_above_0_is_judged_again_or_written_over(tmp_path: Path) -> None:
-    archive = broken_archive(tmp_path)
+def test_no_recorded_score_above_0_is_judged_again_or_written_over(archive: SmallArchive) -> None:
     good = [
         archive.put(
             "ada", TASKS[number % 4], RUNS[number % 3], run_document(judge=score, reason=said)
@@ -582,8 +571,7 @@ def test_a_budget_is_kept_before_the_first_request(tmp_path: Path) -> None:
         assert server.log.messages == 0
 
 
-def test_a_prompt_that_is_not_there_is_refused(tmp_path: Path) -> None:
-    archive = broken_archive(tmp_path)
+def test_a_prompt_that_is_not_there_is_refused(tmp_path: Path, archive: SmallArchive) -> None:
     (tmp_path / "judge.txt").unlink()
     with pytest.raises(InputError, match=r"'judge\.txt'"):
         failures(archive)

@@ -39,8 +39,7 @@ def everywhere(archive: SmallArchive, task: str, document: dict[str, object]) ->
             archive.put(model, task, run, document)
 
 
-def test_tasks_that_say_nothing_of_models_are_found_worst_first(tmp_path: Path) -> None:
-    archive = make_archive(tmp_path)
+def test_tasks_that_say_nothing_of_models_are_found_worst_first(archive: SmallArchive) -> None:
     everywhere(archive, "t1-add", zero_document())
     rejected = run_document(completion=0.0, transcript="A right answer in other words.")
     everywhere(archive, "t2-mail", rejected)
@@ -58,8 +57,7 @@ def test_tasks_that_say_nothing_of_models_are_found_worst_first(tmp_path: Path) 
     assert "9 of 9" in rejecting.sentence
 
 
-def test_one_models_failures_are_no_cluster(tmp_path: Path) -> None:
-    archive = make_archive(tmp_path)
+def test_one_models_failures_are_no_cluster(archive: SmallArchive) -> None:
     for run in RUNS:
         archive.put("ada", "t2-plan", run, failed_document(completion=0.5))
         archive.put("bob", "t2-plan", run, run_document(completion=0.5))
@@ -122,9 +120,8 @@ def test_every_task_that_lost_half_its_runs_is_found(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("stray", [0, 1, 2])
 def test_a_stray_zero_of_another_model_hides_no_model_that_never_scores(
-    tmp_path: Path, stray: int
+    stray: int, archive: SmallArchive
 ) -> None:
-    archive = make_archive(tmp_path)
     for run in RUNS:
         archive.put("bob", "t2-plan", run, zero_document())
         archive.put("cyd", "t2-plan", run, run_document(completion=0.5))
@@ -139,14 +136,12 @@ def test_a_stray_zero_of_another_model_hides_no_model_that_never_scores(
     assert kinds(archive, "t2-plan") == []
 
 
-def test_harness_failures_of_several_models_are_a_cluster(tmp_path: Path) -> None:
-    archive = make_archive(tmp_path)
+def test_harness_failures_of_several_models_are_a_cluster(archive: SmallArchive) -> None:
     everywhere(archive, "t2-plan", run_document(completion=0.5, error="no disk"))
     assert kinds(archive, "t2-plan") == ["harness_failures"]
 
 
-def test_a_task_that_one_model_has_compares_nothing(tmp_path: Path) -> None:
-    archive = make_archive(tmp_path)
+def test_a_task_that_one_model_has_compares_nothing(archive: SmallArchive) -> None:
     for model in ("ada", "bob"):
         for run in RUNS:
             archive.run_path(model, "t1-add", run).unlink()
@@ -163,8 +158,7 @@ def test_a_task_of_which_only_the_log_is_left_is_found(tmp_path: Path) -> None:
     assert kinds(archive, "t3-lost") == []
 
 
-def test_a_model_that_fails_one_tier_only_is_named(tmp_path: Path) -> None:
-    archive = make_archive(tmp_path)
+def test_a_model_that_fails_one_tier_only_is_named(archive: SmallArchive) -> None:
     for task in ("t2-mail", "t2-plan"):
         for run in RUNS[:2]:
             archive.put("bob", task, run, zero_document())
@@ -214,8 +208,7 @@ def test_spread_needs_two_models_and_two_runs_of_one() -> None:
         assert measure_spread(groups) is None
 
 
-def test_conditions_are_compared_over_every_run(tmp_path: Path) -> None:
-    archive = make_archive(tmp_path)
+def test_conditions_are_compared_over_every_run(archive: SmallArchive) -> None:
     _, contents = archive.read()
     image, verifiers = audit_conditions(contents)
     assert (image.result, verifiers.result) == ("identical", "stated, not checked")

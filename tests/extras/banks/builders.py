@@ -1,28 +1,23 @@
 """Builds multiple-choice questions, and the rows of the files they come in."""
 
+import json
+from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
-from tournament_assets.extras.banks.multiple_choice import MultipleChoiceQuestion, QuestionFormat
+from tournament_assets.extras.banks.multiple_choice import MultipleChoiceQuestion
 from tournament_assets.foundation.json_lines import JsonObject
 
 
-def mcq(
-    stem: str,
-    gold_answer: str | None = "Uric acid",
-    *,
-    source: QuestionFormat = "medmcqa",
-    several_answers: bool = False,
-    source_id: str | None = None,
-    subject: str | None = None,
-) -> MultipleChoiceQuestion:
+def mcq(stem: str, gold_answer: str | None = "Uric acid", **fields: Any) -> MultipleChoiceQuestion:
     return MultipleChoiceQuestion(
-        source=source,
-        stem=stem,
-        gold_answer=gold_answer,
-        several_answers=several_answers,
-        source_id=source_id,
-        subject=subject,
+        **{"source": "medmcqa", "stem": stem, "gold_answer": gold_answer, **fields}
     )
+
+
+def write_rows(path: Path, *rows: Mapping[str, Any]) -> Path:
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    return path
 
 
 def medqa_row(**changes: Any) -> dict[str, Any]:

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.extras.banks.builders import write_rows
 from tournament_assets.extras.banks.bank_building import (
     NO_TEXT,
     SAME_PROMPT,
@@ -181,11 +182,6 @@ BATCH_REQUEST = {
 }
 
 
-def write_lines(path: Path, *rows: Mapping[str, Any]) -> Path:
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
-    return path
-
-
 def imported(path: Path, **recipe: Any) -> tuple[ImportedBank, list[Prompt]]:
     out = path.parent / f"bank-{len(list(path.parent.glob('bank-*')))}.jsonl"
     report = import_bank_file(ImportRecipe(path, **recipe), out)
@@ -217,7 +213,7 @@ def problem_of(path: Path, **recipe: Any) -> str:
 def test_questions_of_other_tools_become_a_bank(
     tmp_path: Path, row: Mapping[str, Any], found: str, prompt: Prompt
 ) -> None:
-    path = write_lines(tmp_path / "file.jsonl", row)
+    path = write_rows(tmp_path / "file.jsonl", row)
     left_out = {SHARED_SYSTEM: 1} if row is BATCH_REQUEST else {}
     assert imported(path) == (ImportedBank(1, found, left_out), [prompt])
 
@@ -286,14 +282,14 @@ def test_a_bank_as_csv_keeps_its_fields(tmp_path: Path) -> None:
 def test_rows_without_a_prompt_are_counted_and_a_file_without_any_is_refused(
     tmp_path: Path,
 ) -> None:
-    path = write_lines(tmp_path / "x.jsonl", {"q": "Why?"}, {"q": None})
+    path = write_rows(tmp_path / "x.jsonl", {"q": "Why?"}, {"q": None})
     report, _ = imported(path, columns={"text": "q"})
     assert report.left_out == {NO_TEXT: 1}
-    answers = write_lines(tmp_path / "y.jsonl", {"question_id": 1, "choices": [{"turns": ["a"]}]})
+    answers = write_rows(tmp_path / "y.jsonl", {"question_id": 1, "choices": [{"turns": ["a"]}]})
     assert re.search(r"\bmt-bench .*\(1 ", problem_of(answers))
 
 
 def test_one_id_for_two_texts_is_refused_with_both_places(tmp_path: Path) -> None:
-    path = write_lines(tmp_path / "x.jsonl", {"i": 1, "q": "Why?"}, {"i": 1, "q": "How?"})
+    path = write_rows(tmp_path / "x.jsonl", {"i": 1, "q": "Why?"}, {"i": 1, "q": "How?"})
     problem = problem_of(path, columns={"text": "q", "prompt_id": "i"})
     assert re.findall(r"x\.jsonl:\d|'.*?'", problem) == ["x.jsonl:2", "'1'", "x.jsonl:1"]

@@ -16,7 +16,7 @@ from tournament_assets.foundation.errors import InputError
 from tournament_assets.foundation.json_lines import JsonObject
 from tournament_assets.storage.row_files import read_rows, sample_file
 
-from .builders import at_lines, medqa_row
+from .builders import at_lines, medqa_row, write_rows
 
 
 def medmcqa_row(**changes: Any) -> dict[str, Any]:
@@ -49,9 +49,20 @@ def test_a_four_in_the_file_makes_cop_count_from_one() -> None:
     assert gold_answers(4, 1) == ["Iron", "Uric acid"]
 
 
-def test_a_file_with_neither_zero_nor_four_is_refused_as_ambiguous() -> None:
-    with pytest.raises(InputError, match=r"train\.json:1: .* 1, 2 "):
-        gold_answers(1, 2)
+@pytest.mark.parametrize(
+    ("cops", "cop_base", "problem"),
+    [
+        pytest.param((1, 2), None, r"train\.json:1: .* 1, 2 ", id="neither zero nor four"),
+        pytest.param((1, 0, 4), None, r"\b0 at \S+:2\b.*\b4 at \S+:3\b", id="both of them"),
+        pytest.param((0, 4), 0, r":2: .*\b4; .* 0 to 3", id="outside what the caller said"),
+        pytest.param((-1, None), None, r":1: .*\bcop\b", id="no correct option at all"),
+    ],
+)
+def test_a_file_of_cops_that_cannot_be_read_is_refused_with_its_places(
+    cops: tuple[int | None, ...], cop_base: Literal[0] | None, problem: str
+) -> None:
+    with pytest.raises(InputError, match=problem):
+        gold_answers(*cops, cop_base=cop_base)
 
 
 def test_the_caller_can_settle_what_cop_counts_from() -> None:
@@ -59,24 +70,9 @@ def test_the_caller_can_settle_what_cop_counts_from() -> None:
     assert gold_answers(1, 2, cop_base=1) == ["Uric acid", "Oxalate"]
 
 
-def test_a_cop_outside_what_the_caller_said_is_refused() -> None:
-    with pytest.raises(InputError, match=r":2: .*\b4; .* 0 to 3"):
-        gold_answers(0, 4, cop_base=0)
-
-
-def test_a_file_with_both_zero_and_four_is_refused_with_both_places() -> None:
-    with pytest.raises(InputError, match=r"\b0 at \S+:2\b.*\b4 at \S+:3\b"):
-        gold_answers(1, 0, 4)
-
-
 @pytest.mark.parametrize("unlabelled", [None, -1])
 def test_a_row_without_a_correct_option_has_no_gold_answer(unlabelled: int | None) -> None:
     assert gold_answers(0, unlabelled) == ["Uric acid", None]
-
-
-def test_a_file_without_any_correct_option_is_refused() -> None:
-    with pytest.raises(InputError, match=r":1: .*\bcop\b"):
-        gold_answers(-1, None)
 
 
 def test_a_cop_that_became_a_float_on_the_way_is_read() -> None:
@@ -145,25 +141,8 @@ def test_a_contradictory_or_incomplete_row_is_refused(
     assert len(caught.value.problems) == 1
 
 
-MEDMCQA: dict[str, Any] = {
-    "question": "Which crystals cause gout?",
-    "opa": "Uric acid",
-    "opb": "Oxalate",
-    "opc": "Calcium",
-    "opd": "Iron",
-    "cop": 0,
-}
-MEDQA: dict[str, Any] = {
-    "question": "Which crystals cause gout?",
-    "options": {"A": "Uric acid", "B": "Oxalate"},
-    "answer": "Oxalate",
-    "answer_idx": "B",
-}
-
-
-def write_lines(path: Path, *rows: dict[str, Any]) -> Path:
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
-    return path
+MEDMCQA = medmcqa_row(cop=0)
+MEDQA = medqa_row(options={"A": "Uric acid", "B": "Oxalate"})
 
 
 def rows_of(path: Path) -> list[tuple[str, JsonObject]]:
@@ -180,7 +159,7 @@ def test_json_lines_are_read_with_their_line_numbers(tmp_path: Path) -> None:
 
 
 def test_a_json_file_may_hold_lines_or_a_list(tmp_path: Path) -> None:
-    lines = write_lines(tmp_path / "lines.json", MEDQA, MEDQA)
+    lines = write_rows(tmp_path / "lines.json", MEDQA, MEDQA)
     listed = tmp_path / "list.json"
     listed.write_text(json.dumps([MEDQA, MEDQA]), encoding="utf-8")
     assert [where for where, _ in rows_of(lines)] == ["lines.json:1", "lines.json:2"]
@@ -215,13 +194,13 @@ def test_parquet_options_are_read_whatever_their_type(
 
 
 def test_a_medmcqa_file_is_read_as_a_whole(tmp_path: Path) -> None:
-    path = write_lines(tmp_path / "dev.json", MEDMCQA, MEDMCQA | {"cop": 2})
+    path = write_rows(tmp_path / "dev.json", MEDMCQA, MEDMCQA | {"cop": 2})
     questions = read_questions(path, "medmcqa")
     assert [question.gold_answer for question in questions] == ["Uric acid", "Calcium"]
 
 
 def test_the_caller_can_say_what_cop_counts_from(tmp_path: Path) -> None:
-    path = write_lines(tmp_path / "dev.jsonl", MEDMCQA | {"cop": 1})
+    path = write_rows(tmp_path / "dev.jsonl", MEDMCQA | {"cop": 1})
     (question,) = read_questions(path, "medmcqa", cop_base=0)
     assert question.gold_answer == "Oxalate"
 
@@ -273,12 +252,12 @@ def test_a_missing_file_is_refused(tmp_path: Path) -> None:
 
 
 def test_other_columns_are_refused_with_what_was_found(tmp_path: Path) -> None:
-    path = write_lines(tmp_path / "train.json", {"sent1": "Which?", "ending0": "Gout"})
+    path = write_rows(tmp_path / "train.json", {"sent1": "Which?", "ending0": "Gout"})
     with pytest.raises(InputError, match=r":1: .* ending0, sent1;"):
         read_questions(path, "medmcqa")
 
 
 def test_a_file_of_the_other_set_is_refused(tmp_path: Path) -> None:
-    path = write_lines(tmp_path / "train.jsonl", MEDQA)
+    path = write_rows(tmp_path / "train.jsonl", MEDQA)
     with pytest.raises(InputError, match=r" medqa; .* medmcqa;"):
         read_questions(path, "medmcqa")

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.judging.builders import SETTINGS, requests_for
+from tests.judging.builders import SETTINGS, requests_for, turned_round
 from tournament_assets.extras.judge_tests.controls import (
     INJECTIONS,
     ControlKind,
@@ -74,16 +74,6 @@ def plant(
 def messages_of(pair: PairToJudge) -> set[str]:
     """What tells a pair's requests apart under one rubric."""
     return {build_user_message(pair, presentation, SETTINGS) for presentation in PRESENTATIONS}
-
-
-def turned(pair: PairToJudge) -> PairToJudge:
-    return replace(
-        pair,
-        entrant_a=pair.entrant_b,
-        entrant_b=pair.entrant_a,
-        response_a=pair.response_b,
-        response_b=pair.response_a,
-    )
 
 
 @st.composite
@@ -227,7 +217,7 @@ def test_controls_do_not_depend_on_the_order_of_the_pairs(
 ) -> None:
     controls = plant_controls(pairs, sample=sample, seed=seed)
     shuffled = [
-        turned(pair) if data.draw(st.booleans()) else pair
+        turned_round(pair) if data.draw(st.booleans()) else pair
         for pair in data.draw(st.permutations(pairs))
     ]
     assert plant_controls(shuffled, sample=sample, seed=seed) == controls
@@ -249,7 +239,7 @@ def test_no_control_is_asked_twice_or_named_like_an_entrant(
     pairs: list[PairToJudge], sample: int
 ) -> None:
     texts: dict[tuple[str, str], tuple[str, str]] = {}
-    for pair in [*pairs, *map(turned, pairs)]:
+    for pair in [*pairs, *map(turned_round, pairs)]:
         texts[pair.prompt_id, pair.entrant_a] = (pair.prompt_id, pair.response_a)
     controls = plant_controls(pairs, sample=sample, seed=0)
     assert len({control.control_id for control in controls}) == len(controls)

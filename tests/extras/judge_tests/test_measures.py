@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from tests.rows import judge_reply_row, verdict_row
 from tournament_assets.audits.agreement import LabelPair, measure_agreement
 from tournament_assets.extras.judge_tests.controls import ControlKind
 from tournament_assets.extras.judge_tests.evidence import (
@@ -36,23 +37,7 @@ STRICT = CheckThresholds(
 ENOUGH = 60
 """As many of anything, all alike, tell."""
 
-VERDICT = VerdictRow(
-    prompt_id="p1",
-    source="s",
-    dimension="x",
-    entrant_a="ada",
-    entrant_b="bob",
-    verdict_ab=Verdict.A,
-    verdict_ba=Verdict.B,
-    outcome=Outcome.A_WINS,
-    share=1.0,
-    winner="ada",
-    request_key_ab="k1",
-    request_key_ba="k2",
-    attempt_ab=1,
-    attempt_ba=1,
-    settled_by="judge",
-)
+VERDICT = verdict_row(dimension="x", request_key_ab="k1", request_key_ba="k2", settled_by="judge")
 REPEAT = RetestRow(
     reason="repeat",
     name="monday",
@@ -127,19 +112,8 @@ def test_a_model_that_judged_two_other_modes_has_a_kappa_for_each() -> None:
 REPLIES = make_table(
     JudgeReplyRow,
     [
-        JudgeReplyRow(
-            prompt_id="p1",
-            source="s",
-            dimension="x",
-            entrant_a="ada",
-            entrant_b="bob",
-            presentation="ab",
-            request_key="k1",
-            attempt=1,
-            judge_model="judge",
-            rubric_version="1",
-            rubric_hash="r1",
-            result_type="succeeded",
+        judge_reply_row(
+            "p1", "ab", "VERDICT: A", dimension="x", judge_model="judge", rubric_hash="r1"
         )
     ],
 )

@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner, Result
 
+from tests.extras.people.test_label_records import sample
 from tests.graph.test_edits import out_of_date
 from tests.projects import FinishedPilot, SmallProject, make_project
 from tournament_assets.cli import main
@@ -62,6 +63,16 @@ def sampled(row: dict[str, Any], position: int) -> SampledPair:
     )
 
 
+def sample_of(pairs: tuple[SampledPair, ...], dimension: str | None) -> LabelSample:
+    return replace(
+        sample(*pairs),
+        sample_id=sample_id_of("small", "pilot", dimension),
+        tournament_id="small",
+        dimension=dimension,
+        frame_size=len(pairs),
+    )
+
+
 def label(
     project: SmallProject,
     votes: Iterable[tuple[str, dict[int, Any]]],
@@ -78,27 +89,14 @@ def label(
         pairs = tuple(replace(pair, chance=drawn / len(rows)) for pair in pairs[:drawn])
     if changed:
         pairs = tuple(replace(pair, digest_a="0" * 64) for pair in pairs)
-    sample = LabelSample(
-        sample_id=sample_id_of("small", "pilot", dimension),
-        draw=1,
-        tournament_id="small",
-        mode="pilot",
-        dimension=dimension,
-        method="random",
-        seed=0,
-        frame_size=len(pairs),
-        same_text=0,
-        overlap=1.0,
-        pairs=pairs,
-        drawn_at=datetime.now(UTC),
-    )
+    drawn_sample = sample_of(pairs, dimension)
     with closing(LabelRecords(default_ledger_url(project.folder))) as ledger:
-        ledger.keep_label_sample(sample)
+        ledger.keep_label_sample(drawn_sample)
         ledger.keep_votes(
             [
                 LabelVote(
                     vote_id=f"{rater} {place} {dimension}",
-                    sample_id=sample.sample_id,
+                    sample_id=drawn_sample.sample_id,
                     pair_id=pairs[place].pair_id,
                     rater=rater,
                     vote=vote,
@@ -132,21 +130,7 @@ def test_a_version_changes_with_what_counts_of_labels_and_with_nothing_else(tmp_
         {"prompt_id": f"recall-{n}", "entrant_a": "careful", "entrant_b": "sloppy", **texts}
         for n in range(4)
     ]
-    sample_id = sample_id_of("small", "pilot", "factuality")
-    sample = LabelSample(
-        sample_id=sample_id,
-        draw=1,
-        tournament_id="small",
-        mode="pilot",
-        dimension="factuality",
-        method="random",
-        seed=0,
-        frame_size=4,
-        same_text=0,
-        overlap=1.0,
-        pairs=tuple(sampled(row, place) for place, row in enumerate(rows)),
-        drawn_at=datetime.now(UTC),
-    )
+    drawn = sample_of(tuple(sampled(row, place) for place, row in enumerate(rows)), "factuality")
 
     def version() -> str:
         versions = label_versions(plan)
@@ -160,8 +144,8 @@ def test_a_version_changes_with_what_counts_of_labels_and_with_nothing_else(tmp_
         def say(vote: Any, *, place: int = 0, rater: str = "ann", seconds: float = 1.0) -> str:
             given = LabelVote(
                 vote_id=f"{next(numbers)}",
-                sample_id=sample_id,
-                pair_id=sample.pairs[place].pair_id,
+                sample_id=drawn.sample_id,
+                pair_id=drawn.pairs[place].pair_id,
                 rater=rater,
                 vote=vote,
                 shown="ab",
@@ -172,7 +156,7 @@ def test_a_version_changes_with_what_counts_of_labels_and_with_nothing_else(tmp_
             return version()
 
         numbers = count()
-        ledger.keep_label_sample(sample)
+        ledger.keep_label_sample(drawn)
         assert version() == nothing  # a sample is no label
         first = say("a")
         assert say("b") not in (nothing, first)
@@ -183,8 +167,8 @@ def test_a_version_changes_with_what_counts_of_labels_and_with_nothing_else(tmp_
         assert say("a", place=1) not in (nothing, first)
         assert say("undo", place=1) == nothing
         assert say("a") == first
-        rarer = tuple(replace(pair, chance=0.5) for pair in sample.pairs)
-        ledger.keep_label_sample(replace(sample, draw=2, frame_size=8, pairs=rarer))
+        rarer = tuple(replace(pair, chance=0.5) for pair in drawn.pairs)
+        ledger.keep_label_sample(replace(drawn, draw=2, frame_size=8, pairs=rarer))
         assert version() not in (nothing, first)
 
 

@@ -2,12 +2,9 @@
 
 import json
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-
-import pytest
 
 from tests.extras.people.builders import desk, row
 from tournament_assets.extras.people.label_records import LabelRecords, LabelVote
@@ -92,14 +89,6 @@ def test_the_expected_behaviour_is_shown_as_the_judge_is_shown_it() -> None:
 
 
 DESK = desk()
-
-
-@pytest.fixture
-def ledger(tmp_path: Path) -> Iterator[LabelRecords]:
-    opened = LabelRecords(f"sqlite:///{tmp_path}/ledger.sqlite")
-    opened.keep_label_sample(DESK.sample)
-    yield opened
-    opened.close()
 
 
 def test_a_file_to_send_holds_one_rater_s_pairs_and_no_name(

@@ -4,7 +4,6 @@ import json
 import socket
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import Any
 
 import httpx2
@@ -24,14 +23,6 @@ ENTRANTS = ("ada", "bob", "cy")
 
 TOKEN = "a token of sixteen"
 DESK = desk()
-
-
-@pytest.fixture
-def ledger(tmp_path: Path) -> Iterator[LabelRecords]:
-    opened = LabelRecords(f"sqlite:///{tmp_path}/ledger.sqlite")
-    opened.keep_label_sample(DESK.sample)
-    yield opened
-    opened.close()
 
 
 @pytest.fixture

@@ -13,7 +13,8 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from tests.projects import SmallProject, make_project, write_json_lines
+from tests.projects import SmallProject, make_project, recorded_entrants, write_json_lines
+from tests.ratings.drawn_tournaments import follow
 from tournament_assets.audits.prompt_findings import FindingKind
 from tournament_assets.extras.stopping.decisions import DecisionRow
 from tournament_assets.extras.stopping.mode_keys import AdaptiveConfig, AdaptiveKeys
@@ -106,14 +107,7 @@ def draw_run(folder: Path, seed: int) -> AdaptiveRun:
     project.merge_config(
         modes={"headline": {"adaptive": adaptive, "prewarm": False}},
         ratings={"n_permutations": 5, "n_bootstraps": 100},
-        entrants=[
-            {
-                "entrant_id": name,
-                "loader": "recorded",
-                "responses": {"path": f"responses_{name}.jsonl"},
-            }
-            for name in names
-        ],
+        entrants=recorded_entrants(names),
     )
     project.edit_judges(waiting={"poll_initial_seconds": 0.02})
     made = project.tables("report", mode="headline")
@@ -191,20 +185,8 @@ def _of_place(
         yield f"{name} has rank {row.rank} outside of its places"
     for other in below:
         is_later = (placed[other].rank or 0) > (row.rank or 0)
-        if not is_later and name not in _reached(other, decided):
+        if not is_later and name not in follow(other, decided):
             yield f"{name} stands behind {other}, which it was decided to be better than"
-
-
-def _reached(name: str, decided: set[tuple[str, str]]) -> set[str]:
-    """Return everybody whom decisions lead to, one after the other; to tell circles alone."""
-    reached: set[str] = set()
-    waiting = [name]
-    while waiting:
-        here = waiting.pop()
-        new = {other for one, other in decided if one == here} - reached
-        reached |= new
-        waiting += new
-    return reached
 
 
 def _of_statements(

@@ -1,10 +1,12 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
 
+from tests.rows import judge_reply_row, verdict_row
 from tournament_assets.extras.stopping.adaptive_judging import (
     Course,
     decide,
@@ -48,21 +50,15 @@ def settled(key: PairKey, outcome: Outcome, *, by: str = "m") -> VerdictRow:
     prompt_id, sample, a, b = key
     said = {Outcome.A_WINS: (Verdict.A, Verdict.B), Outcome.B_WINS: (Verdict.B, Verdict.A)}
     verdict_ab, verdict_ba = said.get(outcome, (Verdict.TIE, Verdict.TIE))
-    return VerdictRow(
-        prompt_id=prompt_id,
+    return verdict_row(
+        prompt_id,
+        verdict_ab,
+        verdict_ba,
         sample=sample,
-        source="s",
-        dimension="factuality",
         entrant_a=a,
         entrant_b=b,
-        verdict_ab=verdict_ab,
-        verdict_ba=verdict_ba,
         outcome=outcome,
         share=outcome.share,
-        request_key_ab="ab",
-        request_key_ba="ba",
-        attempt_ab=1,
-        attempt_ba=1,
         settled_by=by,
     )
 
@@ -180,25 +176,8 @@ def test_what_may_come_is_played_with_the_shares_of_a_pilot() -> None:
     assert nothing.expected_share({}) is None
 
 
-def reply(
-    attempt: int, text: str | None, presentation: str, *, stop_reason: str = "end_turn"
-) -> JudgeReplyRow:
-    return JudgeReplyRow(
-        prompt_id="p",
-        source="s",
-        dimension="factuality",
-        entrant_a="a",
-        entrant_b="b",
-        presentation=presentation,
-        request_key=presentation,
-        judge_model="m",
-        rubric_version="1",
-        rubric_hash="h",
-        attempt=attempt,
-        reply=text,
-        result_type="succeeded",
-        stop_reason=stop_reason,
-    )
+def reply(attempt: int, text: str | None, presentation: str, **changes: Any) -> JudgeReplyRow:
+    return judge_reply_row("p", presentation, text, attempt=attempt, **changes)
 
 
 @pytest.mark.parametrize(
@@ -216,7 +195,7 @@ def test_a_decision_looks_at_what_judging_itself_asks(
 ) -> None:
     rows = [reply(asking, text, "ab") for asking, text in replies]
     table = make_table(JudgeReplyRow, [*rows, reply(1, "VERDICT: B", "ba")])
-    assert outcomes_in(table).get(("p", 1, "a", "b")) == outcome
+    assert outcomes_in(table).get(("p", 1, "ada", "bob")) == outcome
 
 
 def test_a_refusal_that_was_asked_again_by_hand_stays_without_a_verdict() -> None:
@@ -224,11 +203,11 @@ def test_a_refusal_that_was_asked_again_by_hand_stays_without_a_verdict() -> Non
     table = make_table(
         JudgeReplyRow, [refused, reply(2, "VERDICT: A", "ab"), reply(1, "VERDICT: B", "ba")]
     )
-    assert outcomes_in(table) == {("p", 1, "a", "b"): Outcome.UNJUDGED}
+    assert outcomes_in(table) == {("p", 1, "ada", "bob"): Outcome.UNJUDGED}
 
 
 def outcomes_in(table: pd.DataFrame) -> dict[PairKey, Outcome]:
-    pair = replace(pairs_of()[0], prompt_id="p", entrant_a="a", entrant_b="b")
+    pair = replace(pairs_of()[0], prompt_id="p", entrant_a="ada", entrant_b="bob")
     found = verdicts_in_table(table, JUDGING)([pair])
     return {key: row.outcome for key, rows in found.items() for row in rows}
 

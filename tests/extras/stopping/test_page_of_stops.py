@@ -1,14 +1,14 @@
 """The table of stops as a colleague would read it, in a real browser."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, expect
 
 from tests.browser.pages import SCREENSHOTS, USES_CHROMIUM, open_page
+from tests.extras.stopping.test_stopping_tables import STOPPING, row
 from tests.reports.builders import page_of, render_pages, section_row
-from tournament_assets.extras.stopping.decisions import DecisionRow
-from tournament_assets.extras.stopping.mode_keys import AdaptiveConfig, AdaptiveKeys
 from tournament_assets.extras.stopping.stopping_tables import stopping_section
 
 DIMENSIONS = {
@@ -17,38 +17,20 @@ DIMENSIONS = {
 }
 LONG_NAMES = ("a_head_on_top_of_it_plus_robustness", "a_head_on_top_of_it_only_and_no_more")
 STOPS = [
-    DecisionRow(
+    replace(
+        row(5, decided=True, goal=goal),
         dimension=dimension,
         entrant_a=LONG_NAMES[0],
         entrant_b=LONG_NAMES[1],
-        goal=goal,
-        round=5,
+        side=LONG_NAMES[0],
         prompts=1000,
-        looked_at=1000,
-        counted=1000,
-        pending=0,
-        share=0.55,
         low=0.51,
         high=0.59,
         capital=12_345.0,
         threshold=15_600.0,
-        decided_at=1000,
-        side=LONG_NAMES[0],
-        tail=(),
-        weight=5.0,
-        not_needed=0,
-        free=0,
-        undecided=0,
-        pairs=1000,
-        presentations=2000,
-        presentations_not_needed=0,
-        presentations_undecided=0,
-        path=(0.1, 1.0),
     )
     for dimension, goal in (("factuality", "bank"), ("calibration", "population"))
 ]
-
-STOPPING = AdaptiveKeys(adaptive=AdaptiveConfig(goal="bank"))
 
 pytestmark = USES_CHROMIUM
 

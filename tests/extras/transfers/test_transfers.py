@@ -14,6 +14,7 @@ import sqlalchemy as sa
 import yaml
 
 from tests.extras.transfers.test_judgment_files import RECORD
+from tests.judging.builders import turned_round
 from tests.projects import (
     SmallProject,
     bank_rows,
@@ -149,16 +150,6 @@ def test_the_rows_of_an_earlier_cache_answer_todays_requests_or_are_counted(
         5: "Better.\nVERDICT: A",
     }
     assert set(ledger.failed_keys([requests[6].request_key])) == {requests[6].request_key}
-
-
-def turned_round(pair: PairToJudge) -> PairToJudge:
-    return replace(
-        pair,
-        entrant_a=pair.entrant_b,
-        entrant_b=pair.entrant_a,
-        response_a=pair.response_b,
-        response_b=pair.response_a,
-    )
 
 
 def test_a_row_without_texts_is_known_by_its_hash_however_it_was_computed(
