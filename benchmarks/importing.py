@@ -18,9 +18,10 @@ from tournament_assets.extras.transfers.judgment_files import (
     read_judgments,
     write_judgments,
 )
-from tournament_assets.extras.transfers.transfers import import_judgments, stored_reply
+from tournament_assets.extras.transfers.transfers import import_judgments
 from tournament_assets.judging.batch_service import TokenUsage
 from tournament_assets.judging.requests.pairs import Presentation
+from tournament_assets.judging.settlement.records import StoredReply
 from tournament_assets.ledger import Ledger
 
 _ROWS = 20_000
@@ -32,22 +33,23 @@ def records(count: int) -> Iterator[JudgmentRecord]:
     """Yield judgments of as many requests."""
     for number in range(count):
         yield JudgmentRecord(
-            request_key=hashlib.sha256(str(number).encode()).hexdigest(),
             dimension="factuality",
             prompt_id=f"p{number:06d}",
             sample=1,
             entrant_a="ada",
             entrant_b="bob",
             presentation=Presentation.AB,
-            judge_model="judge-1",
-            attempt=1,
-            channel="batch",
-            result_type="succeeded",
-            stop_reason="end_turn",
-            reply=_REPLY,
-            error_type=None,
-            usage=TokenUsage(700, 200, 0, 2200),
-            received_at=datetime(2026, 9, 30, tzinfo=UTC),
+            reply=StoredReply(
+                request_key=hashlib.sha256(str(number).encode()).hexdigest(),
+                attempt=1,
+                channel="batch",
+                result_type="succeeded",
+                stop_reason="end_turn",
+                text=_REPLY,
+                model="judge-1",
+                usage=TokenUsage(700, 200, 0, 2200),
+                received_at=datetime(2026, 9, 30, tzinfo=UTC),
+            ),
         )
 
 
@@ -67,7 +69,7 @@ def main() -> None:
         with closing(Ledger(f"sqlite:///{folder / 'rows.sqlite'}")) as ledger:
             began = time.perf_counter()
             for record in read_judgments(path):
-                ledger.import_replies([stored_reply(record)])
+                ledger.import_replies([record.reply])
             slow = count // 10 / (time.perf_counter() - began)
     print(f"in chunks   {rate:8,.0f} rows/s ({cpu_rate:,.0f} a second of processor time)")
     print(f"row by row  {slow:8,.0f} rows/s")

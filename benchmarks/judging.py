@@ -31,13 +31,13 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
+from tests.loopback.threaded_servers import ThreadedServer
 from tournament_assets.judging.requests.pairs import build_match_list, filter_pairs_for_dimension
 from tournament_assets.judging.requests.requests import JudgeRequests, RequestSettings
 from tournament_assets.judging.settlement.records import JudgingScope
 from tournament_assets.judging.settlement.sessions import JudgingSession, SettlementTerms
 from tournament_assets.judging.settlement.settlement import settle_requests
 from tournament_assets.ledger import Ledger
-from tournament_assets.loopback.running import ThreadedServer
 from tournament_assets.project.config_files import load_config
 from tournament_assets.project.project_files import Project, load_rubric
 from tournament_assets.providers.anthropic.message_batches import AnthropicBatches
@@ -158,7 +158,7 @@ def running_server(folder: Path) -> Iterator[tuple[str, subprocess.Popen[str]]]:
     """Run the loopback judge in a process of its own."""
     script = (
         "import sys; from pathlib import Path\n"
-        "from tournament_assets.loopback.running import LoopbackServer\n"
+        "from tests.loopback.threaded_servers import LoopbackServer\n"
         "with LoopbackServer(Path(sys.argv[1]), processing_seconds=0) as server:\n"
         "    print(server.url, flush=True)\n"
         "    sys.stdin.read()\n"

@@ -16,9 +16,9 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from tests.loopback.faults.wire import DroppableProtocol, drop_connection
+from tests.loopback.threaded_servers import ThreadedServer
 from tournament_assets.judging.costs.prices import BudgetTerms, load_newest_prices
 from tournament_assets.ledger import Ledger
-from tournament_assets.loopback.running import ThreadedServer
 from tournament_assets.providers.openers import JudgeConnection
 from tournament_assets.responses.api_responses import complete_by_service
 from tournament_assets.responses.local_responses import CompletedResponses

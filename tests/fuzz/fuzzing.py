@@ -9,6 +9,7 @@ from typing import Protocol
 from tests.fuzz import oracle
 from tests.fuzz.inputs import Case, draw_case
 from tournament_assets.foundation.errors import InputError, VerdictParseError
+from tournament_assets.judging.batch_service import Reply
 from tournament_assets.judging.requests.verdict_parsing import (
     ReplyFormat,
     parse_structured_verdict,
@@ -34,14 +35,10 @@ class ReplyReader(Protocol):
 
 
 class Record(Protocol):
-    """What a line of a judgment file holds of its reply."""
+    """What a line of a judgment file holds."""
 
     @property
-    def result_type(self) -> str: ...
-    @property
-    def stop_reason(self) -> str | None: ...
-    @property
-    def reply(self) -> str | None: ...
+    def reply(self) -> Reply: ...
 
 
 class RecordParser(Protocol):
@@ -149,12 +146,10 @@ def _check(case: Case, parsers: Parsers) -> tuple[str, str]:
 
 def _check_record(case: Case, parse: RecordParser, read: ReplyReader) -> tuple[str, str]:
     try:
-        record = parse(case.text, where="fuzz:1")
+        reply = parse(case.text, where="fuzz:1").reply
     except InputError:
         return "refused", "accepted" if case.is_good else "refused"
-    verdict, _ = read(
-        result_type=record.result_type, stop_reason=record.stop_reason, text=record.reply
-    )
+    verdict, _ = read(result_type=reply.result_type, stop_reason=reply.stop_reason, text=reply.text)
     found = _decided(verdict)
     text = case.text if isinstance(case.text, str) else case.text.decode()
     return found, oracle.verdict_of_record(text) or "no verdict"

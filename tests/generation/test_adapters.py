@@ -1,4 +1,3 @@
-import copy
 import json
 import re
 import shutil
@@ -13,7 +12,6 @@ from torch import Tensor
 from transformers import AutoModelForCausalLM
 
 from tournament_assets.foundation.errors import InputError
-from tournament_assets.generation.hydra.hydra_model import merged_weights
 from tournament_assets.generation.hydra.shards import head_shape, read_shards
 from tournament_assets.generation.loading import LoadedEntrant, build_entrant
 from tournament_assets.generation.models.base_models import Residence, transformers_logging_off
@@ -25,6 +23,7 @@ from tournament_assets.tournament.prompts import Prompt
 
 from .architectures import ARCHITECTURES
 from .builders import DATA, TINY, describe, edit_json
+from .reference_decoder import merge_heads
 
 peft: Any = pytest.importorskip("peft")
 MLP = ["gate_proj", "up_proj", "down_proj"]
@@ -131,8 +130,7 @@ def test_the_bundled_adapter_is_the_first_head_speaking_alone(build: Build) -> N
         rank=8,
         scale=2.0,
     )
-    merged = copy.deepcopy(bundled.model)
-    merged.load_state_dict(merged_weights(bundled.model, [shards], head=0))
+    (merged,) = merge_heads(bundled.model, [shards])
     with torch.inference_mode():
         expected = merged(IDS).logits
         plain = bundled.model(IDS).logits

@@ -17,7 +17,6 @@ from tournament_assets.generation.hydra.hydra_model import (
     HydraModel,
     answer_ids,
     estimate_p_correct,
-    merged_weights,
 )
 from tournament_assets.generation.hydra.shards import HeadShards, head_shape, read_shards
 from tournament_assets.generation.loading import LoadedEntrant
@@ -26,6 +25,7 @@ from tournament_assets.tournament.hydra_entrants import CORRECTNESS_PROMPT, fill
 from tournament_assets.tournament.prompts import Prompt, prompt_seed
 
 from .builders import DATA
+from .reference_decoder import merge_heads
 
 HEADS = DATA / "tiny_olmo2_heads"
 ANSWERS = Path(__file__).parents[2] / "scripts" / "tiny_olmo2" / "answers.jsonl"
@@ -141,7 +141,7 @@ def first_token_scores(
     rows = [encode(tiny, prompt.text) for prompt in asked]
     ids = pad_right(rows, max(map(len, rows)))
     last = torch.tensor([len(row) - 1 for row in rows])
-    heads = [merged_weights(tiny.model, adapters, head=head) for head in range(N_HEADS)]
+    heads = [head.state_dict() for head in merge_heads(tiny.model, adapters)]
     scores = []
     with torch.inference_mode():
         for weights in (tiny.model.state_dict(), *heads):

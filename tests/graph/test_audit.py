@@ -7,6 +7,7 @@ import pytest
 import yaml
 from click.testing import CliRunner, Result
 
+from tests.loopback.threaded_servers import LoopbackServer
 from tests.projects import ENTRANTS, make_project, recorded_responses, write_json_lines
 from tests.rows import stored_rows
 from tournament_assets.cli import main
@@ -14,7 +15,6 @@ from tournament_assets.foundation.errors import InputError
 from tournament_assets.foundation.extensions import added_rows
 from tournament_assets.graph.plain_runs import PlainRun
 from tournament_assets.graph.table import settings_versions
-from tournament_assets.loopback.running import LoopbackServer
 from tournament_assets.project.plan import load_plan
 from tournament_assets.python_api import Run
 from tournament_assets.run_comparison.gate import GateSettings, Passage, hold_gate

@@ -9,6 +9,7 @@ import pytest
 import yaml
 from click.testing import CliRunner
 
+from tests.loopback.threaded_servers import LoopbackServer
 from tests.projects import (
     SmallProject,
     make_project,
@@ -33,7 +34,6 @@ from tournament_assets.judging.requests.pairs import (
     filter_pairs_for_dimension,
 )
 from tournament_assets.judging.settlement.records import JudgingScope
-from tournament_assets.loopback.running import LoopbackServer
 from tournament_assets.preparing.estimates import estimate_tournament
 from tournament_assets.project.plan import (
     TournamentPlan,

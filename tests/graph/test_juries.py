@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
+from tests.loopback.threaded_servers import LoopbackServer
 from tests.projects import ENTRANTS, SmallProject, make_project
 from tests.rows import stored_rows
 from tournament_assets.foundation.errors import WorkError
-from tournament_assets.loopback.running import LoopbackServer
 from tournament_assets.ratings.bradley_terry import fit_bradley_terry
 from tournament_assets.ratings.matches import code_judgments
 from tournament_assets.tournament.verdicts import Judgment

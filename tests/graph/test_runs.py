@@ -17,6 +17,7 @@ import pytest
 import yaml
 from click.testing import CliRunner
 
+from tests.loopback.threaded_servers import LoopbackServer
 from tests.projects import (
     ENTRANTS,
     N_CURATED,
@@ -31,7 +32,6 @@ from tournament_assets.graph.automation.jobs import Stage
 from tournament_assets.graph.local_runs import open_instance
 from tournament_assets.graph.run_summaries import RunSummary
 from tournament_assets.judging.costs.prices import load_newest_prices, newest_prices_hash
-from tournament_assets.loopback.running import LoopbackServer
 from tournament_assets.storage.run_directory import find_runs
 from tournament_assets.tournament.judges import parse_rubric
 

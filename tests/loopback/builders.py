@@ -4,8 +4,8 @@ from typing import Any
 
 import httpx2
 
+from tests.loopback.threaded_servers import LoopbackServer
 from tournament_assets.judging.batch_service import BatchStatus, TakesBatches
-from tournament_assets.loopback.running import LoopbackServer
 
 
 def user_text(

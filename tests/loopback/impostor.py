@@ -5,7 +5,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from tournament_assets.loopback.running import ThreadedServer
+from tests.loopback.threaded_servers import ThreadedServer
 
 
 class Impostor:

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.loopback.builders import Caller, judge_params
+from tests.loopback.threaded_servers import LoopbackServer
 from tournament_assets.loopback.lexical_judge import judge_lexically
 from tournament_assets.loopback.messages import (
     PromptCache,
@@ -16,7 +17,6 @@ from tournament_assets.loopback.messages import (
     respond_lexically,
     score_lexically,
 )
-from tournament_assets.loopback.running import LoopbackServer
 
 BATCHES = "/v1/messages/batches"
 SCHEMA = {

@@ -8,8 +8,9 @@ import httpx2
 import pytest
 
 from tests.loopback.builders import Caller
+from tests.loopback.threaded_servers import LoopbackServer
 from tournament_assets.loopback.addresses import is_loopback
-from tournament_assets.loopback.running import LoopbackServer, serve
+from tournament_assets.loopback.running import serve
 
 
 def test_a_restarted_server_knows_the_batches_in_its_directory(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ import anthropic
 import pytest
 
 from tests.loopback.builders import Caller, batch_body, judge_params
-from tournament_assets.loopback.running import LoopbackServer
+from tests.loopback.threaded_servers import LoopbackServer
 from tournament_assets.loopback.server import Refusal, read_requests
 
 

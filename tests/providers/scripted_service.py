@@ -10,7 +10,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from tournament_assets.loopback.running import ThreadedServer
+from tests.loopback.threaded_servers import ThreadedServer
 from tournament_assets.providers.anthropic.message_batches import AnthropicBatches
 
 KEY = "sk-ant-secret-0123456789"

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from tests.loopback.builders import judge_params, wait_until_ended
+from tests.loopback.threaded_servers import LoopbackServer
 from tournament_assets.foundation.errors import JudgeError, JudgeFailure
 from tournament_assets.judging.batch_service import ReplyRow, SubmittedRequest, TakesBatches
 from tournament_assets.loopback.batches import BatchStore
-from tournament_assets.loopback.running import LoopbackServer
 from tournament_assets.providers.anthropic.message_batches import AnthropicBatches
 from tournament_assets.providers.loopback_judge import LoopbackJudge
 

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from tests.judging.builders import SETTINGS, requests_for
+from tests.loopback.threaded_servers import LoopbackServer
 from tests.projects import SmallProject, make_project
 from tournament_assets.foundation.errors import InputError
 from tournament_assets.judging.batch_service import (
@@ -19,7 +20,6 @@ from tournament_assets.judging.batch_service import (
     SubmittedRequest,
     TokenUsage,
 )
-from tournament_assets.loopback.running import LoopbackServer
 from tournament_assets.tournament.judge_services import (
     SERVICES,
     JudgeService,

@@ -21,8 +21,8 @@ from tests.extras.archives.builders import (
     run_document,
     zero_document,
 )
+from tests.loopback.threaded_servers import LoopbackServer
 from tournament_assets.cli import main
-from tournament_assets.loopback.running import LoopbackServer
 
 HOSTILE = "=cmd|'/C calc'!A0 <script>alert(1)</script> [x](http://evil) \x1b[31m| *b*"
 

@@ -10,13 +10,13 @@ import httpx2
 import pytest
 
 from tests.extras.people.builders import SCOPE, desk, row
+from tests.loopback.threaded_servers import ThreadedServer
 from tournament_assets.extras.people.label_records import LabelRecords
 from tournament_assets.extras.people.labelling.server import (
     create_label_app,
     serve_labelling,
 )
 from tournament_assets.foundation.errors import InputError
-from tournament_assets.loopback.running import ThreadedServer
 
 ENTRANTS = ("ada", "bob", "cy")
 

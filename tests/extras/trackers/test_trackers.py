@@ -11,10 +11,10 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from tests.loopback.threaded_servers import ThreadedServer
 from tests.reports.builders import leader_row
 from tests.run_comparison.test_run_reading import VERDICT, write_run
 from tournament_assets.cli import main
-from tournament_assets.loopback.running import ThreadedServer
 
 MANIFEST = {
     "tournament": "small",

@@ -21,29 +21,39 @@ from tournament_assets.foundation.errors import InputError
 from tournament_assets.judging.batch_service import TokenUsage
 from tournament_assets.judging.requests.pairs import Presentation
 from tournament_assets.judging.requests.verdict_parsing import read_reply
+from tournament_assets.judging.settlement.records import StoredReply
 from tournament_assets.tournament.verdicts import Verdict
 
 KEY = ROW["request_key"]
 OTHER_KEY = "f" * 64
 NOON = datetime(2026, 9, 30, 12, tzinfo=UTC)
 RECORD = JudgmentRecord(
-    request_key=KEY,
     dimension="factuality",
     prompt_id="p1",
     sample=1,
     entrant_a="ada",
     entrant_b="bob",
     presentation=Presentation.AB,
-    judge_model="judge-1",
-    attempt=1,
-    channel="batch",
-    result_type="succeeded",
-    stop_reason="end_turn",
-    reply="VERDICT: A",
-    error_type=None,
-    usage=TokenUsage(700, 40, 0, 2200),
-    received_at=NOON,
+    reply=StoredReply(
+        request_key=KEY,
+        attempt=1,
+        channel="batch",
+        result_type="succeeded",
+        stop_reason="end_turn",
+        text="VERDICT: A",
+        model="judge-1",
+        usage=TokenUsage(700, 40, 0, 2200),
+        received_at=NOON,
+    ),
 )
+
+
+def replied(record: JudgmentRecord = RECORD, **changed: Any) -> JudgmentRecord:
+    """Return a record whose reply differs."""
+    reply = replace(record.reply, **changed)
+    return replace(
+        record, reply=replace(reply, error_message=reply.text if reply.error_type else None)
+    )
 
 
 def parse(**changed: Any) -> JudgmentRecord:
@@ -67,38 +77,39 @@ def test_a_line_holds_the_record_and_its_short_forms(tmp_path: Path) -> None:
     write_judgments(path, [RECORD])
     assert json.loads(path.read_text(encoding="utf-8")) == ROW
     assert parse() == RECORD
-    assert (RECORD.cache_key, RECORD.position_swap) == ("0123456789ab", False)
 
 
 texts = st.text(st.characters(codec="utf-8"), min_size=1, max_size=8).filter(str.strip)
 optional_texts = st.none() | st.text(st.characters(codec="utf-8"), max_size=8)
 counts = st.integers(0, 2**31 - 1)
+replies = st.builds(
+    StoredReply,
+    request_key=st.just(KEY),
+    attempt=st.integers(1, 2**31 - 1),
+    channel=st.sampled_from(["batch", "direct"]),
+    result_type=st.sampled_from(["errored", "expired", "canceled", "a word of next year"]),
+    stop_reason=optional_texts,
+    text=optional_texts,
+    error_type=optional_texts,
+    model=texts,
+    usage=st.none() | st.builds(TokenUsage, counts, counts, counts, counts),
+    received_at=st.datetimes(
+        datetime(1000, 1, 1),  # noqa: DTZ001  # hypothesis wants bounds without a zone
+        timezones=st.integers(-720, 720).map(lambda m: timezone(timedelta(minutes=m))),
+    ),
+)
 records = st.builds(
     JudgmentRecord,
-    request_key=st.binary(min_size=32, max_size=32).map(bytes.hex),
     dimension=texts,
     prompt_id=texts,
     sample=st.integers(1, 2**31 - 1),
     entrant_a=texts,
     entrant_b=texts,
     presentation=st.sampled_from(Presentation),
-    judge_model=texts,
-    attempt=st.integers(1, 2**31 - 1),
-    channel=st.sampled_from(["batch", "direct"]),
-    result_type=st.sampled_from(["errored", "expired", "canceled", "a word of next year"]),
-    stop_reason=optional_texts,
-    reply=optional_texts,
-    error_type=optional_texts,
-    usage=st.none() | st.builds(TokenUsage, counts, counts, counts, counts),
-    received_at=st.datetimes(
-        datetime(1000, 1, 1),  # noqa: DTZ001  # hypothesis wants bounds without a zone
-        timezones=st.integers(-720, 720).map(lambda m: timezone(timedelta(minutes=m))),
+    reply=replies
+    | st.text(st.characters(codec="utf-8")).map(
+        lambda text: replied(text=f"{text}\nVERDICT: A").reply
     ),
-) | st.builds(
-    replace,
-    st.just(RECORD),
-    reply=st.text(st.characters(codec="utf-8")).map("{}\nVERDICT: A".format),
-    prompt_id=texts,
 )
 
 
@@ -106,13 +117,13 @@ records = st.builds(
 def test_what_is_written_is_read_again(
     tmp_path_factory: pytest.TempPathFactory, kept: list[JudgmentRecord]
 ) -> None:
-    kept = [replace(record, request_key=f"{number:064x}") for number, record in enumerate(kept, 1)]
+    kept = [replied(record, request_key=f"{number:064x}") for number, record in enumerate(kept, 1)]
     path = tmp_path_factory.mktemp("round") / "judgments_factuality.jsonl"
     write_judgments(path, kept)
     found = read_judgments(path)
     assert (found.n_records, len(found.repeated)) == (len(kept), 0)
-    assert {record.request_key: record for record in found} == {
-        record.request_key: record for record in kept
+    assert {record.reply.request_key: record for record in found} == {
+        record.reply.request_key: record for record in kept
     }
     first = path.read_bytes()
     write_judgments(path, [*found, *reversed(list(found))])
@@ -121,7 +132,7 @@ def test_what_is_written_is_read_again(
 
 def test_the_same_records_give_the_same_bytes_in_any_order(tmp_path: Path) -> None:
     kept = [
-        replace(RECORD, prompt_id=prompt, presentation=presentation, attempt=attempt)
+        replace(replied(attempt=attempt), prompt_id=prompt, presentation=presentation)
         for prompt in ("p2", "p1", "p10")
         for presentation in Presentation
         for attempt in (2, 1)
@@ -130,7 +141,9 @@ def test_the_same_records_give_the_same_bytes_in_any_order(tmp_path: Path) -> No
     write_judgments(one, kept)
     write_judgments(other, reversed(kept))
     assert one.read_bytes() == other.read_bytes()
-    assert [(r.prompt_id, r.presentation.value, r.attempt) for r in read_judgments(one)][:5] == [
+    assert [(r.prompt_id, r.presentation.value, r.reply.attempt) for r in read_judgments(one)][
+        :5
+    ] == [
         ("p1", "ab", 1),
         ("p1", "ab", 2),
         ("p1", "ba", 1),
@@ -142,23 +155,23 @@ def test_the_same_records_give_the_same_bytes_in_any_order(tmp_path: Path) -> No
 def test_times_are_written_in_utc(tmp_path: Path) -> None:
     path = tmp_path / "judgments_factuality.jsonl"
     there = NOON.astimezone(timezone(timedelta(hours=-5)))
-    write_judgments(path, [replace(RECORD, received_at=there)])
+    write_judgments(path, [replied(received_at=there)])
     assert '"received_at": "2026-09-30T12:00:00+00:00"' in path.read_text(encoding="utf-8")
-    assert parse(received_at="2026-09-30T07:00:00-05:00").received_at == NOON
+    assert parse(received_at="2026-09-30T07:00:00-05:00").reply.received_at == NOON
 
 
 def test_a_time_without_a_zone_is_not_written(tmp_path: Path) -> None:
     path = tmp_path / "judgments_factuality.jsonl"
     with pytest.raises(InputError, match="time zone"):
-        write_judgments(path, [replace(RECORD, received_at=NOON.replace(tzinfo=None))])
+        write_judgments(path, [replied(received_at=NOON.replace(tzinfo=None))])
     assert not path.exists()
 
 
 def test_half_a_character_is_written_as_a_question_mark(tmp_path: Path) -> None:
     path = tmp_path / "judgments_factuality.jsonl"
-    write_judgments(path, [replace(RECORD, reply="\ud800\nVERDICT: A")])
+    write_judgments(path, [replied(text="\ud800\nVERDICT: A")])
     (record,) = read_judgments(path)
-    assert record.reply == "?\nVERDICT: A"
+    assert record.reply.text == "?\nVERDICT: A"
 
 
 def test_an_object_store_keeps_a_file_too() -> None:
@@ -177,8 +190,13 @@ def test_what_a_file_of_another_origin_may_leave_out_is_none() -> None:
     names = ("cache_key", "position_swap", "stop_reason", "reply", "error_type")
     tokens = [name for name in ROW if name.endswith("_tokens")]
     found = parse_without(*names, *tokens)
-    expected = replace(RECORD, stop_reason=None, reply=None, usage=None)
-    assert found == replace(expected, result_type="errored", error_type="infrastructure")
+    assert found == replied(
+        stop_reason=None,
+        text=None,
+        usage=None,
+        result_type="errored",
+        error_type="infrastructure",
+    )
     assert parse_without("presentation") == RECORD
 
 
@@ -260,19 +278,19 @@ def test_a_line_that_is_no_object_is_refused(line: str | bytes, problem: str) ->
 
 @pytest.mark.parametrize("reply", [None, "", " \n", "Gateway is restarting", "<html>502</html>"])
 def test_a_reply_that_is_no_judges_can_never_become_a_verdict(reply: str | None) -> None:
-    record = parse(reply=reply)
+    record = parse(reply=reply).reply
     assert (record.result_type, record.error_type) == ("errored", "infrastructure")
-    assert record.reply == reply
+    assert record.text == reply
     verdict, _ = read_reply(
-        result_type=record.result_type, stop_reason=record.stop_reason, text=record.reply
+        result_type=record.result_type, stop_reason=record.stop_reason, text=record.text
     )
     assert verdict is Verdict.PERMANENT
 
 
 def test_what_failed_elsewhere_keeps_the_error_it_was_given_there() -> None:
-    record = parse(result_type="errored", error_type="api_error", reply="Bad gateway")
+    record = parse(result_type="errored", error_type="api_error", reply="Bad gateway").reply
     assert (record.result_type, record.error_type) == ("errored", "api_error")
-    assert parse(result_type="expired", reply=None).result_type == "expired"
+    assert parse(result_type="expired", reply=None).reply.result_type == "expired"
 
 
 @pytest.mark.parametrize(
@@ -287,7 +305,7 @@ def test_what_failed_elsewhere_keeps_the_error_it_was_given_there() -> None:
 )
 def test_a_judges_own_silence_or_words_stay_its_own(stop_reason: str, reply: str | None) -> None:
     record = parse(stop_reason=stop_reason, reply=reply)
-    assert record == replace(RECORD, stop_reason=stop_reason, reply=reply)
+    assert record == replied(stop_reason=stop_reason, text=reply)
 
 
 def test_line_ends_blank_lines_and_a_byte_order_mark_make_no_difference(tmp_path: Path) -> None:
@@ -339,15 +357,15 @@ def test_two_answers_to_one_question_are_refused(tmp_path: Path, changed: dict[s
 def test_asking_again_is_another_question(tmp_path: Path) -> None:
     again = ROW | {"attempt": 2, "reply": "VERDICT: B"}
     found = read_judgments(write_lines(tmp_path, json.dumps(ROW), json.dumps(again)))
-    assert [record.attempt for record in found] == [1, 2]
+    assert [record.reply.attempt for record in found] == [1, 2]
 
 
 def test_one_answer_may_stand_with_every_pair_that_it_settles(tmp_path: Path) -> None:
     pair = {"entrant_a": "bob", "entrant_b": "cat", "presentation": "ba", "position_swap": True}
     found = read_judgments(write_lines(tmp_path, json.dumps(ROW), json.dumps(ROW | pair)))
-    assert [(record.entrant_a, record.reply) for record in found] == [
-        ("ada", RECORD.reply),
-        ("bob", RECORD.reply),
+    assert [(record.entrant_a, record.reply.text) for record in found] == [
+        ("ada", RECORD.reply.text),
+        ("bob", RECORD.reply.text),
     ]
 
 

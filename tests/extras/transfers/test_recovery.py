@@ -9,9 +9,9 @@ import yaml
 from click.testing import CliRunner
 
 from tests.graph.paid_projects import PaidProject, paid_project
+from tests.loopback.threaded_servers import LoopbackServer
 from tournament_assets.cli import main
 from tournament_assets.foundation.errors import WorkError
-from tournament_assets.loopback.running import LoopbackServer
 
 
 def lose_ledger(paid: PaidProject) -> None:

@@ -4,7 +4,6 @@ import hashlib
 import json
 from collections.abc import Iterator
 from contextlib import closing
-from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,7 @@ import pytest
 import sqlalchemy as sa
 import yaml
 
-from tests.extras.transfers.test_judgment_files import RECORD
+from tests.extras.transfers.test_judgment_files import RECORD, replied
 from tests.judging.builders import turned_round
 from tests.projects import (
     SmallProject,
@@ -54,7 +53,7 @@ def test_thousands_of_rows_are_imported_in_a_few_transactions(
     write_judgments(
         path,
         (
-            replace(RECORD, request_key=key_of(number), reply=words[number % 10 > 0])
+            replied(request_key=key_of(number), text=words[number % 10 > 0])
             for number in range(5000)
         ),
     )
@@ -206,7 +205,7 @@ def test_an_export_is_no_earlier_cache_though_its_rows_have_short_keys(
     path = tmp_path / "judgments_factuality.jsonl"
     write_judgments(path, [RECORD])
     row = json.loads(path.read_text())
-    write_json_lines(path, [{"cache_key": RECORD.request_key[:12], **row}])
+    write_json_lines(path, [{"cache_key": RECORD.reply.request_key[:12], **row}])
     (report,) = import_files([path], plan, ledger=ledger)
     assert (report.records, report.added, report.unmatched) == (1, 1, 0)
 

@@ -11,6 +11,7 @@ from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, R
 
 from tests.loopback.builders import judge_params, wait_until_ended
 from tests.loopback.impostor import Impostor, succeeded
+from tests.loopback.threaded_servers import LoopbackServer
 from tests.providers.scripted_service import KEY, Script, batch, page, run_script
 from tournament_assets.foundation.errors import JudgeError, JudgeFailure
 from tournament_assets.judging.batch_service import (
@@ -20,7 +21,6 @@ from tournament_assets.judging.batch_service import (
     TakesBatches,
     TokenUsage,
 )
-from tournament_assets.loopback.running import LoopbackServer
 from tournament_assets.providers.anthropic import message_batches as adapter
 from tournament_assets.providers.anthropic.message_batches import AnthropicBatches
 

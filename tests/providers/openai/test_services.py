@@ -11,6 +11,7 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response
 from tests.chat_server import DROP, MODEL, ChatServer, completion, refusal
 from tests.judging.builders import SETTINGS, requests_for
 from tests.loopback.builders import judge_params
+from tests.loopback.threaded_servers import LoopbackServer
 from tests.providers.scripted_service import Script, run_script
 from tournament_assets.foundation.errors import JudgeError, JudgeFailure
 from tournament_assets.judging.batch_service import (
@@ -21,7 +22,6 @@ from tournament_assets.judging.batch_service import (
     takes_batches,
 )
 from tournament_assets.judging.requests.verdict_parsing import output_config
-from tournament_assets.loopback.running import LoopbackServer
 from tournament_assets.providers.openai import services as adapter
 from tournament_assets.providers.openai.services import OpenAiBatches, OpenAiChat, open_chat
 from tournament_assets.providers.openai.wire_format import NEW_CAP

@@ -68,37 +68,6 @@ def repeats_of(
     return pairs
 
 
-def controls_of(
-    frame: LoadedTable | None, replies: AnyTable, *, job: str
-) -> Sequence[SettledControl] | Estimate:
-    """Return the planted controls given to the judge of the replies with the same rubric.
-
-    Args:
-        frame: The table `judge_controls`; None if there is none.
-        replies: The table `judge_replies`.
-        job: The job that makes the table.
-    """
-    if frame is None:
-        return Estimate(note="no control was planted", remedy=f"the job {job} does it")
-    asked = {*zip(texts_of(replies, "judge_model"), texts_of(replies, "rubric_hash"), strict=True)}
-    rows = list(rows_of_all(RetestRow, frame))
-    controls = [
-        SettledControl(
-            kind=ControlKind(row.reason),
-            control_id=row.name,
-            expected=row.expected,
-            outcome=row.outcome,
-            verdicts=(row.verdict_ab, row.verdict_ba),
-        )
-        for row in rows
-        if (row.judge_model, row.rubric_hash) in asked
-    ]
-    if rows and not controls:
-        note = "the controls were judged by another model or rubric"
-        return Estimate(note=note, remedy=f"run the job {job} again")
-    return controls
-
-
 def judges_of(
     frame: LoadedTable | None, *, judge_models: set[str], job: str
 ) -> Mapping[str, Estimate] | Estimate:
@@ -168,9 +137,28 @@ def injection_controls(evidence: JudgeEvidence) -> Estimate:
 
 
 def _controls(evidence: JudgeEvidence) -> Sequence[SettledControl] | Estimate:
-    return controls_of(
-        evidence.tables.get("judge_controls"), evidence.replies, job=evidence.name_job(TESTS)
-    )
+    """Return the planted controls given to the judge of the replies with the same rubric."""
+    frame, job = evidence.tables.get("judge_controls"), evidence.name_job(TESTS)
+    if frame is None:
+        return Estimate(note="no control was planted", remedy=f"the job {job} does it")
+    replies = evidence.replies
+    asked = {*zip(texts_of(replies, "judge_model"), texts_of(replies, "rubric_hash"), strict=True)}
+    rows = list(rows_of_all(RetestRow, frame))
+    controls = [
+        SettledControl(
+            kind=ControlKind(row.reason),
+            control_id=row.name,
+            expected=row.expected,
+            outcome=row.outcome,
+            verdicts=(row.verdict_ab, row.verdict_ba),
+        )
+        for row in rows
+        if (row.judge_model, row.rubric_hash) in asked
+    ]
+    if rows and not controls:
+        note = "the controls were judged by another model or rubric"
+        return Estimate(note=note, remedy=f"run the job {job} again")
+    return controls
 
 
 def control_share(

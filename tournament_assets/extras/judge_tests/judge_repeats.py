@@ -181,7 +181,9 @@ def _draw_anchors(step: Step, pairs_to_judge: StoredTable, verdicts: StoredTable
         for row in rows_of(VerdictRow, verdicts)
         if row.outcome != Outcome.UNJUDGED
     }
-    judge = config.lead(step.mode, model=_judge_model(settled))
+    # One run of judge_replies asks one model, which need not be the configured one.
+    judged_by = next((row.settled_by for row in settled.values()), None)
+    judge = config.lead(step.mode, model=judged_by)
     if judge.model_problem is not None:
         raise InputError(judge.model_problem)
     judged = pairs_of(pairs_to_judge)
@@ -193,12 +195,6 @@ def _draw_anchors(step: Step, pairs_to_judge: StoredTable, verdicts: StoredTable
     )
     asked = requests_for_pairs(plan, pairs, rubric, judge=judge)
     return _Anchors(rubric, judge.model, settled, pairs, asked)
-
-
-def _judge_model(settled: Rows) -> str | None:
-    """Return the model that judged the tournament, which need not be the configured one."""
-    # One run of judge_replies asks one model, so whichever row is looked at says it.
-    return next((row.settled_by for row in settled.values()), None)
 
 
 def _is_settled_as_it_is(

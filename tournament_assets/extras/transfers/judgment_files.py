@@ -6,14 +6,23 @@ pair. All problems of a line are reported at once.
 """
 
 import json
-import re
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field, fields, replace
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from reprlib import Repr
-from typing import get_args
+from typing import Annotated, get_args
 
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    PlainValidator,
+    ValidationError,
+    ValidationInfo,
+    field_validator,
+)
+from pydantic_core import ErrorDetails, PydanticCustomError
 from upath import UPath
 
 from tournament_assets.foundation.errors import InputError
@@ -27,117 +36,83 @@ from tournament_assets.foundation.json_lines import (
 from tournament_assets.judging.batch_service import TOKEN_NAMES, Channel, TokenUsage
 from tournament_assets.judging.requests.pairs import Presentation
 from tournament_assets.judging.requests.verdict_parsing import FailureClass, classify_reply
+from tournament_assets.judging.settlement.records import StoredReply
 from tournament_assets.storage.atomic_files import write_bytes_atomically
 
 _LARGEST_COUNT = 2**31 - 1  # the largest whole number every ledger can store
-_REQUEST_KEY = re.compile("[0-9a-f]{64}")
-_CHANNELS: tuple[Channel, ...] = get_args(Channel)
-_PRESENTATIONS = {presentation.value: presentation for presentation in Presentation}
 _repr = Repr()
 _repr.maxstring = _repr.maxother = 60
 
 
-@dataclass(slots=True)
-class JudgmentRow:
-    """A line's object and its problems; an invalid value reads as absent.
-
-    Attributes:
-        values: The object.
-        where: `file:line`, for messages.
-        problems: The problems found so far.
-    """
-
-    values: JsonObject
-    where: str
-    problems: list[str] = field(default_factory=list)
-
-    def refuse(self, name: str, expected: str) -> None:
-        """Record that a value is invalid."""
-        state = f"is {_repr.repr(self.values[name])}" if name in self.values else "is missing"
-        self.problems.append(f"{self.where}: {name} {state}; expected {expected}")
-
-    def text(self, name: str) -> str:
-        """Return a text that is not blank."""
-        value = self.values.get(name)
-        if isinstance(value, str) and value.strip() and _is_unicode(value):
-            return value
-        self.refuse(name, "a text of whole characters that says something")
-        return ""
-
-    def optional_text(self, name: str) -> str | None:
-        """Return a text, or None if absent."""
-        value = self.values.get(name)
-        if value is None or (isinstance(value, str) and _is_unicode(value)):
-            return value
-        self.refuse(name, "a text of whole characters, or null")
-        return None
-
-    def count(self, name: str, *, least: int = 0) -> int:
-        """Return a whole number."""
-        value = self.values.get(name)
-        if type(value) is int and least <= value <= _LARGEST_COUNT:
-            return value
-        self.refuse(name, f"a whole number from {least} to {_LARGEST_COUNT}")
-        return least
-
-    def request_key(self) -> str:
-        """Return the key; the short form must agree with it."""
-        key, cache_key = self.values.get("request_key"), self.values.get("cache_key")
-        if not isinstance(key, str) or not _REQUEST_KEY.fullmatch(key):
-            self.refuse("request_key", "64 hex characters in lower case")
-            return ""
-        if cache_key is not None and cache_key != short(key):
-            self.refuse("cache_key", f"{short(key)!r}, with which the request_key begins")
-        return key
-
-    def presentation(self) -> Presentation:
-        """Return the presentation, by either of its names."""
-        name, swap = self.values.get("presentation"), self.values.get("position_swap")
-        if name is None and isinstance(swap, bool):
-            return Presentation.BA if swap else Presentation.AB
-        if not isinstance(name, str) or name not in _PRESENTATIONS:
-            self.refuse("presentation", "'ab' or 'ba'")
-            return Presentation.AB
-        presentation = _PRESENTATIONS[name]
-        if swap is not None and swap is not (presentation is Presentation.BA):
-            self.refuse("position_swap", f"what the presentation {name!r} says")
-        return presentation
-
-    def channel(self) -> Channel:
-        """Return how the request was sent."""
-        value = self.values.get("channel")
-        for channel in _CHANNELS:
-            if value == channel:
-                return channel
-        self.refuse("channel", " or ".join(map(repr, _CHANNELS)))
-        return _CHANNELS[0]
-
-    def usage(self) -> TokenUsage | None:
-        """Return the tokens, or None if not given."""
-        if all(self.values.get(name) is None for name in TOKEN_NAMES):
-            return None
-        return TokenUsage(**{name: self.count(name) for name in TOKEN_NAMES})
-
-    def time(self, name: str) -> datetime:
-        """Return a time with its zone, in UTC."""
-        value = self.values.get(name)
-        try:
-            time = datetime.fromisoformat(value) if isinstance(value, str) else None
-            if time is not None and time.utcoffset() is not None:
-                return time.astimezone(UTC)
-        except (ValueError, OverflowError):  # OverflowError: in UTC it is before the year 1
-            pass
-        self.refuse(name, "a time with its zone, such as '2026-09-30T12:00:00+00:00'")
-        return datetime.min.replace(tzinfo=UTC)
-
-
-def _is_unicode(text: str) -> bool:
-    """Return whether a text has no lone surrogates, which JSON can carry but no store keeps."""
+def _in_utc(value: object) -> datetime:
+    time = datetime.fromisoformat(value) if isinstance(value, str) else None
+    if time is None or time.utcoffset() is None:
+        raise ValueError("no time, or without a zone")
     try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
+        return time.astimezone(UTC)
+    except OverflowError as error:  # in UTC it is before the year 1
+        raise ValueError(error) from None
+
+
+_DISAGREES = "disagrees"
+_SAYS_SOMETHING = Field(pattern=r"\S", description="a text of whole characters that says something")
+_FROM_1 = Field(ge=1, le=_LARGEST_COUNT, description=f"a whole number from 1 to {_LARGEST_COUNT}")
+_COUNT = Field(ge=0, le=_LARGEST_COUNT)
+# A pattern is matched in UTF-8, so it also refuses half of a character.
+_OPTIONAL = Field(default=None, pattern=r"\A", description="a text of whole characters, or null")
+
+
+class _Line(BaseModel):
+    """A line of a file; a field's description says in messages what was expected."""
+
+    model_config = ConfigDict(strict=True, regex_engine="python-re")
+
+    request_key: str = Field(
+        pattern=r"\A[0-9a-f]{64}\Z", description="64 hex characters in lower case"
+    )
+    cache_key: object = None
+    dimension: str = _SAYS_SOMETHING
+    prompt_id: str = _SAYS_SOMETHING
+    sample: int = Field(1, ge=1, le=_LARGEST_COUNT, description=_FROM_1.description)
+    entrant_a: str = _SAYS_SOMETHING
+    entrant_b: str = _SAYS_SOMETHING
+    presentation: Presentation = Field(strict=False, description="'ab' or 'ba'")
+    position_swap: object = None
+    judge_model: str = _SAYS_SOMETHING
+    attempt: int = _FROM_1
+    channel: Channel = Field(description=" or ".join(map(repr, get_args(Channel))))
+    stop_reason: str | None = _OPTIONAL
+    reply: str | None = _OPTIONAL
+    result_type: str = _SAYS_SOMETHING
+    error_type: str | None = _OPTIONAL
+    usage: Mapping[str, Annotated[int, _COUNT]] | None = Field(
+        description=f"a whole number from 0 to {_LARGEST_COUNT}"
+    )
+    received_at: Annotated[datetime, PlainValidator(_in_utc)] = Field(
+        description="a time with its zone, such as '2026-09-30T12:00:00+00:00'"
+    )
+
+    @field_validator("cache_key", "position_swap", "result_type")
+    @classmethod
+    def _agrees(cls, value: object, info: ValidationInfo) -> object:
+        """Check a value against the fields before it, as far as these are valid."""
+        before = info.data
+        expected = ""
+        match info.field_name:
+            case "cache_key" if "request_key" in before:
+                begins = short(before["request_key"])
+                if value not in (None, begins):
+                    expected = f"{begins!r}, with which the request_key begins"
+            case "position_swap" if "presentation" in before:
+                presentation = before["presentation"]
+                if value is not None and value is not (presentation is Presentation.BA):
+                    expected = f"what the presentation {presentation.value!r} says"
+            case "result_type" if value == "identical":
+                if (before.get("stop_reason"), before.get("reply")) != (None, None):
+                    expected = "no stop_reason and no reply where nothing was asked"
+        if expected:
+            raise PydanticCustomError(_DISAGREES, "{expected}", {"expected": expected})
+        return value
 
 
 _PAIR = (
@@ -158,52 +133,21 @@ class JudgmentRecord:
     """What came back for one presentation of one pair.
 
     Attributes:
-        request_key: SHA-256 of the request.
         sample: Which of their answers to it were shown, from 1; 1 where a file does not say.
         entrant_a: The pair's first entrant, whichever was shown first.
         entrant_b: The pair's second entrant.
         presentation: Whose response was shown as response A.
-        judge_model: The model that was asked.
-        asking: Which attempt this answers; 1 is the first.
-        channel: How the request was sent.
-        result_type: `succeeded`, `errored`, `expired` or any other word of the service;
-            `identical` where there was nothing to ask.
-        stop_reason: Why the model stopped.
-        reply: What it wrote, verbatim.
-        error_type: The kind of error.
-        usage: The tokens billed; None if not given.
-        received_at: When it came, with its time zone.
+        reply: What the ledger keeps of it; its `model` is the one that was asked, and its result
+            type `identical` where there was nothing to ask.
     """
 
-    request_key: str
     dimension: str
     prompt_id: str
     sample: int
     entrant_a: str
     entrant_b: str
     presentation: Presentation
-    judge_model: str
-    attempt: int
-    channel: Channel
-    result_type: str
-    stop_reason: str | None
-    reply: str | None
-    error_type: str | None
-    usage: TokenUsage | None
-    received_at: datetime
-
-    @property
-    def cache_key(self) -> str:
-        """The short form of the request key, for readers."""
-        return short(self.request_key)
-
-    @property
-    def position_swap(self) -> bool:
-        """Whether entrant_b's response was shown as response A."""
-        return self.presentation is Presentation.BA
-
-
-_OWN_NAMES = tuple(each.name for each in fields(JudgmentRecord) if each.name != "usage")
+    reply: StoredReply
 
 
 @dataclass(frozen=True, slots=True)
@@ -255,7 +199,7 @@ def read_judgments(path: Path | UPath) -> JudgmentFile:
         if mark in seen:
             repeated.add(where)
         seen.add(mark)
-        key = (record.request_key, record.attempt)
+        key = (record.reply.request_key, record.reply.attempt)
         first, first_answer = answers.setdefault(key, (where, answer))
         if first_answer != answer:
             raise InputError(
@@ -279,47 +223,77 @@ def parse_judgment(line: str | bytes, *, where: str) -> JudgmentRecord:
 
 
 def _record(values: JsonObject, where: str) -> JudgmentRecord:
-    row = JudgmentRow(values, where)
-    record = JudgmentRecord(
-        request_key=row.request_key(),
-        dimension=row.text("dimension"),
-        prompt_id=row.text("prompt_id"),
-        sample=row.count("sample", least=1) if "sample" in values else 1,
-        entrant_a=row.text("entrant_a"),
-        entrant_b=row.text("entrant_b"),
-        presentation=row.presentation(),
-        judge_model=row.text("judge_model"),
-        attempt=row.count("attempt", least=1),
-        channel=row.channel(),
-        result_type=row.text("result_type"),
-        stop_reason=row.optional_text("stop_reason"),
-        reply=row.optional_text("reply"),
-        error_type=row.optional_text("error_type"),
-        usage=row.usage(),
-        received_at=row.time("received_at"),
-    )
-    if record.result_type == "identical" and (record.stop_reason, record.reply) != (None, None):
-        row.refuse("result_type", "no stop_reason and no reply where nothing was asked")
-    if row.problems:
-        raise InputError(row.problems)
+    swap = values.get("position_swap")
+    shaped = dict(values) | {"usage": None}
+    if values.get("presentation") is None and isinstance(swap, bool):
+        shaped["presentation"] = Presentation.BA if swap else Presentation.AB
+    if any(values.get(name) is not None for name in TOKEN_NAMES):
+        shaped["usage"] = {name: values.get(name) for name in TOKEN_NAMES}
+    try:
+        line = _Line.model_validate(shaped)
+    except ValidationError as error:
+        raise InputError(_problem(detail, values, where) for detail in error.errors()) from None
     failure = classify_reply(
-        result_type=record.result_type, stop_reason=record.stop_reason, text=record.reply
+        result_type=line.result_type, stop_reason=line.stop_reason, text=line.reply
     )
-    if record.result_type == "succeeded" and failure in _NOT_THE_JUDGES:
-        return replace(record, result_type="errored", error_type="infrastructure")
-    return record
+    is_the_judges = line.result_type != "succeeded" or failure not in _NOT_THE_JUDGES
+    error_type = line.error_type if is_the_judges else "infrastructure"
+    return JudgmentRecord(
+        dimension=line.dimension,
+        prompt_id=line.prompt_id,
+        sample=line.sample,
+        entrant_a=line.entrant_a,
+        entrant_b=line.entrant_b,
+        presentation=line.presentation,
+        reply=StoredReply(
+            request_key=line.request_key,
+            attempt=line.attempt,
+            channel=line.channel,
+            result_type=line.result_type if is_the_judges else "errored",
+            stop_reason=line.stop_reason,
+            text=line.reply,
+            error_type=error_type,
+            error_message=line.reply if error_type else None,
+            model=line.judge_model,
+            usage=None if line.usage is None else TokenUsage(**line.usage),
+            received_at=line.received_at,
+        ),
+    )
+
+
+def _problem(detail: ErrorDetails, values: JsonObject, where: str) -> str:
+    name = str(detail["loc"][-1])
+    state = f"is {_repr.repr(values[name])}" if name in values else "is missing"
+    usual = _Line.model_fields[str(detail["loc"][0])].description
+    expected = detail["msg"] if detail["type"] == _DISAGREES else usual
+    return f"{where}: {name} {state}; expected {expected}"
 
 
 def _to_row(record: JudgmentRecord) -> JsonObject:
-    if record.received_at.utcoffset() is None:
+    reply = record.reply
+    cache_key = short(reply.request_key)
+    if reply.received_at.utcoffset() is None:
         raise InputError(
-            f"the reply to {record.cache_key} was received at {record.received_at}, in no time "
+            f"the reply to {cache_key} was received at {reply.received_at}, in no time "
             "zone; expected a time with its zone"
         )
     return {
-        **{name: getattr(record, name) for name in _OWN_NAMES},
-        "received_at": record.received_at.astimezone(UTC).isoformat(),
-        "cache_key": record.cache_key,
-        "position_swap": record.position_swap,
-        **{name: getattr(record.usage, name, None) for name in TOKEN_NAMES},
+        "request_key": reply.request_key,
+        "dimension": record.dimension,
+        "prompt_id": record.prompt_id,
+        "sample": record.sample,
+        "entrant_a": record.entrant_a,
+        "entrant_b": record.entrant_b,
+        "presentation": record.presentation,
+        "judge_model": reply.model,
+        "attempt": reply.attempt,
+        "channel": reply.channel,
+        "result_type": reply.result_type,
+        "stop_reason": reply.stop_reason,
+        "reply": reply.text,
+        "error_type": reply.error_type,
+        "received_at": reply.received_at.astimezone(UTC).isoformat(),
+        "cache_key": cache_key,
+        "position_swap": record.presentation is Presentation.BA,
+        **{name: getattr(reply.usage, name, None) for name in TOKEN_NAMES},
     }

@@ -10,7 +10,7 @@ import hashlib
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from itertools import islice
 from pathlib import Path
@@ -365,22 +365,13 @@ def _records(
     for request in requests:
         for reply in replies.get(request.request_key, ()):
             yield JudgmentRecord(
-                request_key=request.request_key,
                 dimension=dimension,
                 prompt_id=request.prompt_id,
                 sample=request.sample,
                 entrant_a=request.entrant_a,
                 entrant_b=request.entrant_b,
                 presentation=request.presentation,
-                judge_model=request.params["model"],
-                attempt=reply.attempt,
-                channel=reply.channel,
-                result_type=reply.result_type,
-                stop_reason=reply.stop_reason,
-                reply=reply.text,
-                error_type=reply.error_type,
-                usage=reply.usage,
-                received_at=reply.received_at,
+                reply=replace(reply, model=request.params["model"]),
             )
 
 
@@ -416,9 +407,8 @@ def import_judgments(paths: Sequence[Path], *, ledger: "Ledger") -> list[ImportR
     for path, file in zip(paths, files, strict=True):
         added = failures = 0
         # One transaction for many rows: the disk is waited for once in each.
-        records = (record for record in file if record.result_type not in _NOT_ASKED)
-        while chunk := list(islice(records, _RECORDS_AT_ONCE)):
-            replies = [stored_reply(record) for record in chunk]
+        asked = (record.reply for record in file if record.reply.result_type not in _NOT_ASKED)
+        while replies := list(islice(asked, _RECORDS_AT_ONCE)):
             added += ledger.import_replies(filter(is_final, replies))
             failed = [(each.request_key, each) for each in replies if not is_final(each)]
             ledger.record_failures(_IMPORTED, failed)
@@ -506,20 +496,3 @@ def missing_responses(plan: TournamentPlan, *, ledger: "Ledger") -> dict[str, in
         if loader_of(entrant).answered is None
     }
     return {entrant_id: count for entrant_id, count in missing.items() if count}
-
-
-def stored_reply(record: JudgmentRecord) -> StoredReply:
-    """Return what the ledger keeps of a judgment."""
-    return StoredReply(
-        request_key=record.request_key,
-        attempt=record.attempt,
-        channel=record.channel,
-        result_type=record.result_type,
-        stop_reason=record.stop_reason,
-        text=record.reply,
-        error_type=record.error_type,
-        error_message=record.reply if record.error_type else None,
-        model=record.judge_model,
-        usage=record.usage,
-        received_at=record.received_at,
-    )

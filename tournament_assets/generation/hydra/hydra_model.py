@@ -4,7 +4,7 @@ A head is the last `heads_depth` layers. Heads differ only in the low-rank chang
 (see `shards`), so the trunk, all base weights, the final norm and the vocabulary's projection exist
 once. The attention of the first head layer precedes all changes: it is the same for all heads and
 belongs to the trunk. From there on the heads are on the batch axis, each head's prompts side by
-side. A head can also be exported as a model of its own, for programs that do not support heads.
+side.
 
 The uncertainty head estimates the probability that a response is correct: a correctness prompt
 after the response is answered by A or B. The trunk reads it; at its last token the *witness* is
@@ -16,7 +16,6 @@ import copy
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -33,10 +32,7 @@ from tournament_assets.generation.hydra.shards import (
     head_shape,
 )
 from tournament_assets.generation.hydra.slot_cache import HydraCaches, SlotCache, TokenPositions
-from tournament_assets.generation.models.base_models import (
-    decoding_threads,
-    transformers_logging_off,
-)
+from tournament_assets.generation.models.base_models import decoding_threads
 from tournament_assets.generation.models.chat_prompts import pad_right
 
 _PART = 2048
@@ -447,65 +443,6 @@ def _keep(layer: Any, hidden: Tensor, places: TokenPositions, cache: SlotCache) 
     values = attention.v_proj(hidden).view(shape).transpose(1, 2)
     _, rotated = apply_rotary_pos_emb(keys, keys, *places.rotary)
     cache.at(places.positions).update(rotated, values, attention.layer_idx)
-
-
-def merged_weights(model: Any, adapters: Sequence[HeadShards], *, head: int) -> dict[str, Tensor]:
-    """Add a head's low-rank changes to the base weights: W + the sum of scale * B @ A.
-
-    Args:
-        model: The `Olmo2ForCausalLM` that the adapters were trained on.
-        adapters: The changes of the heads.
-
-    Returns:
-        The whole state dict. Unchanged tensors are shared with the model; sums are formed in
-        float32 and rounded to the model's precision once.
-    """
-    if not adapters:
-        raise InputError("there is no adapter to merge; expected at least one; name its shards")
-    depth = adapters[0].shape.heads_depth
-    check_adapters(head_shape(model, heads_depth=depth), adapters)
-    if not 0 <= head < adapters[0].n_heads:
-        raise InputError(f"there is no head {head}; expected 0 to {adapters[0].n_heads - 1}")
-    weights: dict[str, Tensor] = dict(model.state_dict())
-    first = model.config.num_hidden_layers - depth
-    for layer in range(depth):
-        for projection in adapters[0].layers[layer]:
-            key = f"model.layers.{first + layer}.mlp.{projection}.weight"
-            merged = weights[key].to(torch.float32)
-            for adapter in adapters:
-                factors = adapter.layers[layer][projection]
-                change = adapter.scale * (factors.b[head] @ factors.a[head])
-                merged = merged + change.to(merged.device)
-            weights[key] = merged.to(weights[key].dtype)
-    return weights
-
-
-def export_merged_head(
-    model: Any,
-    folder: Path,
-    *,
-    adapters: Sequence[HeadShards],
-    head: int,
-    tokenizer: Any | None = None,
-) -> None:
-    """Write a head as a plain Hugging Face folder, with safetensors weights.
-
-    Args:
-        model: The `Olmo2ForCausalLM` that the adapters were trained on; it is not changed.
-        folder: Where to write; must be empty or not exist yet.
-        adapters: The changes of the heads.
-        tokenizer: Saved beside the weights, if given.
-    """
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise InputError(
-            f"{str(folder)!r} is not empty; expected a new folder, "
-            "so that files of different models are not mixed; name another"
-        )
-    weights = merged_weights(model, adapters, head=head)
-    with transformers_logging_off():
-        model.save_pretrained(folder, state_dict=weights)
-        if tokenizer is not None:
-            tokenizer.save_pretrained(folder)
 
 
 def answer_ids(tokenizer: Any) -> tuple[int, int]:
