@@ -11,7 +11,7 @@ does not load what `assets` needs; what a row needs only once it is called is be
 | `measures` | `Measure`, `JudgeEvidence`, `Estimate`, `measure_by_prompt`, `Bias` |
 | `methods` | `RatingMethod`, `Evidence`, `Matches`, `Rating`, `rows_of_ratings` |
 | `sections` | `SectionRow`, `ReportSection`, `ReportTable`, `Doubt` |
-| `assets`, `jobs` | `AssetRow`, `JobRow`, `Step`, `Made`, `Check`, `Markdown` |
+| `assets`, `jobs` | `AssetRow`, `Where`, `JobRow`, `Step`, `Made`, `Check`, `Markdown` |
 | `services` | `JudgeService`, `ServiceConnection`, `TakesBatches`, `BatchStatus`, `ReplyRow`, |
 | | `SubmittedRequest`, `TokenUsage`, `JudgeError`, `JudgeFailure` |
 | `prices` | `ConfiguredPrice` |
