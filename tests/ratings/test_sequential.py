@@ -15,7 +15,7 @@ from benchmarks.adaptive import (
     truth_of,
     wrong_tournaments,
 )
-from tournament_assets.ratings.prompt_rounds import , hashed_order, round_ends, tail_prompts
+from tournament_assets.ratings.prompt_rounds import hashed_order, round_ends, tail_prompts
 from tournament_assets.ratings.sequential import (
     Goal,
     Side,
