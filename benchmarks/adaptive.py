@@ -24,15 +24,8 @@ from numpy.typing import NDArray
 from benchmarks.simulated_tournaments import Design, draw_tournament
 from tournament_assets.judging.requests.pairs import PairToJudge
 from tournament_assets.ratings.bradley_terry import ELO_PER_NAT, log_strengths
-from tournament_assets.ratings.sequential import (
-    TAIL,
-    Goal,
-    StoppingRule,
-    aimed_capital,
-    hashed_order,
-    log_capital,
-    tail_prompts,
-)
+from tournament_assets.ratings.prompt_rounds import TAIL, hashed_order, tail_prompts
+from tournament_assets.ratings.sequential import Goal, StoppingRule, aimed_capital, log_capital
 from tournament_assets.storage.tables import pair_key
 from tournament_assets.tournament.asset_rows import VerdictRow
 from tournament_assets.tournament.verdicts import Outcome, Verdict

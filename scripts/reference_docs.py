@@ -81,8 +81,9 @@ def tables_page() -> str:
         "|---|---|---|---|",
     ]
     for row in ASSETS:
-        sources = ", ".join(f"`{name}`" for name in (*row.input_rows(), *row.after))
-        name = f"`{row.name}`" + (f", {row.note}" if row.note else "")
+        sources = ", ".join(f"`{name}`" for name in (*row.reads, *row.after))
+        note = "on request" if row.on_request else row.where.words
+        name = f"`{row.name}`" + (f", {note}" if note else "")
         lines.append(
             f"| {name} | {' × '.join(row.axes) or '–'} | {sources or '–'} "
             f"| {_STORED[row.stored_as]} |"

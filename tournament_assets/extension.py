@@ -11,12 +11,12 @@ does not load what `assets` needs; what a row needs only once it is called is be
 | `measures` | `Measure`, `JudgeEvidence`, `Estimate`, `measure_by_prompt`, `Bias` |
 | `methods` | `RatingMethod`, `Evidence`, `Matches`, `Rating`, `rows_of_ratings` |
 | `sections` | `SectionRow`, `ReportSection`, `ReportTable`, `Doubt` |
-| `assets`, `jobs` | `AssetRow`, `JobRow`, `Step`, `Made`, `Check`, `Markdown` |
+| `assets`, `jobs` | `AssetRow`, `Where`, `JobRow`, `Step`, `Made`, `Check`, `Markdown` |
 | `services` | `JudgeService`, `ServiceConnection`, `TakesBatches`, `BatchStatus`, `ReplyRow`, |
 | | `SubmittedRequest`, `TokenUsage`, `JudgeError`, `JudgeFailure` |
 | `prices` | `ConfiguredPrice` |
 | `loaders` | `EntrantSpec`, `WrittenEntrant`, `Location`, `Wanted`, `CompletedResponses`, |
-| | `GeneratedResponse`, `Prompt`, `places_of` |
+| | `GeneratedResponse`, `places_of` |
 | `formats` | `RowFormat`, `FormatOptions`, `LeftOut` |
 | `commands`, `configs` | `load_config`, `TournamentPlan`, `TournamentConfig` |
 | any | `rows_of`, `render_template`, `InputError`, and the rows of tables: `Prompt`, |

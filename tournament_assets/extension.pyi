@@ -13,6 +13,7 @@ from tournament_assets.graph.outputs import Markdown as Markdown
 from tournament_assets.graph.rows import AssetRow as AssetRow
 from tournament_assets.graph.rows import JobRow as JobRow
 from tournament_assets.graph.rows import Step as Step
+from tournament_assets.graph.rows import Where as Where
 from tournament_assets.judging.batch_service import BatchStatus as BatchStatus
 from tournament_assets.judging.batch_service import ReplyRow as ReplyRow
 from tournament_assets.judging.batch_service import SubmittedRequest as SubmittedRequest

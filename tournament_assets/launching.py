@@ -166,14 +166,12 @@ class _Runner:
         """Yield each stage and its work, which is known only once the earlier stages have run."""
         stages = build_stages(self._plan)
         for stage in stages:
-            rows = [self._rows[name] for name in stage.assets]
-            if any(self._options.passes_over(row) for row in rows):
+            if self._options.passes_over(stage.prepares):
                 continue
-            prepared = {row.prepares for row in rows}
             asks = (
-                key.path[-1] in prepared
+                key.path[-1] == stage.prepares
                 for later in stages
-                if not prepared.isdisjoint(later.assets)
+                if stage.prepares in later.assets
                 for assets in self._fresh.to_run(later).values()
                 for key in assets
             )
@@ -212,7 +210,7 @@ class _Runner:
             )
         kept = [name for name in stage.assets if name not in names]
         self._failed += [*self._fresh.warnings(kept, partition), *failed_checks(result)]
-        if not any(self._rows[name].needs_gpu(self._plan) for name in stage.assets):
+        if not any(self._rows[name].where.on_gpu(self._plan) for name in stage.assets):
             # The judge can take hours; do not hold the GPU meanwhile.
             release_models()
 

@@ -66,4 +66,4 @@ def test_a_changed_file_of_an_extra_leads_to_its_tests() -> None:
 
 def test_an_asset_reads_assets_that_are_there() -> None:
     names = {row.name for row in ASSETS}
-    assert {name for row in ASSETS for name in row.input_rows()} <= names
+    assert {name for row in ASSETS for name in row.reads} <= names

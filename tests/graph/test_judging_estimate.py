@@ -48,8 +48,6 @@ from tournament_assets.project.project_files import (
 from tournament_assets.recorded.samples import read_samples
 from tournament_assets.reports.cost_estimate import (
     cost_sentences,
-    estimate_document,
-    estimate_json,
 )
 from tournament_assets.tournament.asset_rows import MatchRow, RequestsRow
 
@@ -166,24 +164,6 @@ def test_the_command_and_the_asset_agree(project: SmallProject) -> None:
     told = estimate(project)
     assert told.to_ask == metadata["to_ask"] == 24
     assert told.total_usd(None) == pytest.approx(metadata["usd_uncached"], abs=1e-6)
-
-
-def test_a_mode_with_a_schedule_counts_its_anchor_requests_up_to_a_quarter_of_the_pairs(
-    project: SmallProject,
-) -> None:
-    assert estimate(project).anchor_requests == 0
-    project.merge_config(modes={"pilot": {"schedule": {"cron": "0 6 * * 1"}}})
-    told = estimate(project)
-    # 12 pairs are judged in 24 requests; a quarter of the 40 that are configured is more.
-    (own,) = told.workloads.values()
-    assert told.price is not None
-    planned = own.dearest_usd(told.price, discount=told.batch_discount)
-    assert told.anchor_requests == 2 * 3
-    assert told.anchor_usd == pytest.approx(planned / 4)
-    assert estimate_json(told)["anchors"]["to_ask"] == 6
-    assert "6 requests of anchor pairs" in str(estimate_document(told))
-    project.merge_config(judging={"tests": {"anchor_pairs": 2}})
-    assert estimate(project).anchor_requests == 2 * 2
 
 
 def test_another_judge_model_can_be_priced(project: SmallProject) -> None:

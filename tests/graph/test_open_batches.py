@@ -168,7 +168,7 @@ def test_every_served_entrant_is_asked_before_any_batch_has_ended(tmp_path: Path
         assert paid.n_asked == 18
         plan = load_plan(paid.project.config_path, paid.environment)
         # Nothing is generated here, so nobody holds a place in the pool.
-        assert not rows_of(plan)["entrant_responses"].needs_gpu(plan)
+        assert not rows_of(plan)["entrant_responses"].where.on_gpu(plan)
         paid.end_batches()
         paid.project.edit_judges(waiting={"deadline_seconds": 60})
         made = paid.tables("entrant_responses")

@@ -180,10 +180,8 @@ def test_what_a_partition_reads_is_what_dagster_loads_for_it(plan: TournamentPla
     }
     read = partial(places_read, plan, rows)
     for row in rows.values():
-        for name, each in row.input_rows().items():
-            if name not in rows:
-                continue
-            over = edge_between(rows[name].axes, row.axes, over=each.over).over
+        for name, source in row.inputs_among(rows).items():
+            over = edge_between(rows[name].axes, row.axes, over=source.over).over
             names = axis_names(plan.config, over) if over else ("",)
             values = {axis: axis_names(plan.config, axis)[0] for axis in row.axes}
             found = [p for p in read(Place(row.name, join_partition(values))) if p.asset == name]

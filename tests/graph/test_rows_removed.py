@@ -90,11 +90,12 @@ def _page(made: PlainRun) -> str:
 
 def _needed_assets() -> set[str]:
     """Name what another asset cannot do without; the page does without what a section reads."""
+    rows = {row.name: row for row in table.ASSETS}
     read = {
         name
         for row in table.ASSETS
-        for name, each in row.input_rows().items()
-        if name in row.input_types and not each.may_be_missing
+        for name, source in row.inputs_among(rows).items()
+        if name in row.input_types and not source.may_be_missing
     }
     return read | set(publishing.tables_of(()))
 
@@ -179,7 +180,7 @@ def _blocks(row: AssetRow) -> bool:
     ids=lambda row: row.name,
 )
 def test_an_asset(row: AssetRow, pilot: Pilot, monkeypatch: pytest.MonkeyPatch) -> None:
-    readers = {each.name for each in table.ASSETS if row.name in {*each.input_rows(), *each.after}}
+    readers = {each.name for each in table.ASSETS if row.name in {*each.reads, *each.after}}
     monkeypatch.setattr(table, "ASSETS", tuple(each for each in table.ASSETS if each is not row))
     plan = load_plan(pilot.tournament.config_path, {})
     defs = build_definitions([plan], pilot.tournament.config_path.parents[1], {})

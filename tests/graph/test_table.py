@@ -67,10 +67,8 @@ def test_an_asset_is_a_short_function_of_a_module(row: AssetRow) -> None:
 def test_a_function_asks_for_its_inputs_and_for_what_every_asset_can_have(row: AssetRow) -> None:
     roles = {role for role, _ in row.arguments.values()}
     assert (row.type_of("tables") is not None) == bool(row.tables)
-    assert {*row.input_types, *row.tables} == set(row.input_rows())
     # What only an extra makes is absent without it.
     assert row.input_types.keys() - NAMES <= inputs_with_defaults(row)
-    assert row.optional <= {*row.input_types, *row.tables}
     assert not {"mode", "dimension"} & roles or row.axes
 
 
@@ -190,9 +188,7 @@ def test_every_asset_that_the_button_runs_begins_at_partitions_of_the_mode(
     rows = rows_of(plan)
     observed = {name for name, row in rows.items() if row.stored_as == "file"}
     roots = [
-        row
-        for row in ASSETS
-        if row.name not in observed and {*row.input_rows(), *row.after} <= observed
+        row for row in ASSETS if row.name not in observed and {*row.reads, *row.after} <= observed
     ]
     assert "prompt_bank" in {row.name for row in roots}
     assert {row.axes for row in roots} == {MODE}
@@ -255,7 +251,8 @@ def test_a_run_tells_every_asset_the_options_that_its_function_has() -> None:
     again = {name for name, row in rows.items() if asks_again(row, asked)}
     assert again == {"entrant_requests", "entrant_responses", "judge_requests", "judge_replies"}
     rejudging = RunOptions("pilot", rejudge=True)
-    assert {name for name, row in rows.items() if rejudging.passes_over(row)} == {
+    passed_over = {job.name for job in JOBS if rejudging.passes_over(job.prepares)}
+    assert {name for name, row in rows.items() if row.job in passed_over} == {
         "judging_estimate",
         "judge_requests",
     }

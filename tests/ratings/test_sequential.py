@@ -15,6 +15,7 @@ from benchmarks.adaptive import (
     truth_of,
     wrong_tournaments,
 )
+from tournament_assets.ratings.prompt_rounds import hashed_order, round_ends, tail_prompts
 from tournament_assets.ratings.sequential import (
     Goal,
     Side,
@@ -22,10 +23,7 @@ from tournament_assets.ratings.sequential import (
     aimed_capital,
     decide,
     evidence,
-    hashed_order,
     log_capital,
-    round_ends,
-    tail_prompts,
 )
 
 PROMPTS = tuple(f"prompt_{index}" for index in range(143))

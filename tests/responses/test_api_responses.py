@@ -243,7 +243,7 @@ def test_without_a_key_a_model_is_not_asked_and_the_loopback_model_is(tmp_path: 
 def test_a_lost_ledger_gets_responses_back_that_were_paid_for() -> None:
     with batch_bench() as bench, closing(Ledger("sqlite://")) as ledger:
         bench.complete()
-        with pytest.raises(GenerationError, match="tournament ledger recover"):
+        with pytest.raises(GenerationError, match="the ledger does not know them"):
             bench.complete(ledger=ledger)
         judge = judge_at(bench.server.url)
         with judge.service(Judge(service="anthropic", model="claude-1")) as service:

@@ -245,7 +245,7 @@ def test_second_questions_that_the_ledger_has_forgotten_are_not_bought_again(
         with closing(sqlite3.connect(tmp_path / "ledger.sqlite")) as connection, connection:
             for table in ("judge_batches", "judge_replies"):
                 connection.execute(f"DELETE FROM {table} WHERE attempt = 2")  # noqa: S608
-        with pytest.raises(JudgeError, match="tournament ledger recover"):
+        with pytest.raises(JudgeError, match="the ledger does not know them"):
             at.ask()
         assert at.server.log.to_dict() == bought
 

@@ -23,6 +23,7 @@ that is missing adds nothing.
 | `sections` | sections of the report | `reports/run/section_table.py` |
 | `formats` | battle formats | `battles/registry.py` |
 | `rounds` | ways to judge a mode in rounds | `verdicts/rounds.py` |
+| `rerun_requests` | functions that count what a rerun repeats | `preparing/estimates.py` |
 | `sensors` | functions from the environment to Dagster's sensors | `definitions.py` |
 | `preflight` | functions that refuse input that cannot be read | `preparing/preflight.py` |
 
@@ -57,6 +58,7 @@ RowKind = Literal[
     "methods",
     "mode_keys",
     "preflight",
+    "rerun_requests",
     "rounds",
     "sections",
     "sensors",

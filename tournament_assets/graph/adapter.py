@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import MISSING, dataclass, fields
 from datetime import UTC, datetime
-from functools import cache, partial
+from functools import cache, cached_property, partial
 from pathlib import Path
 from typing import Any, cast
 
@@ -22,6 +22,7 @@ from tournament_assets.foundation.fingerprints import fingerprint
 from tournament_assets.foundation.json_lines import JsonObject
 from tournament_assets.graph.outputs import Check, Made, Markdown, as_stored
 from tournament_assets.graph.partitions import (
+    Edge,
     asset_key,
     edge_between,
     loaded_over,
@@ -113,13 +114,34 @@ def build_assets(
     by_name = {row.name: row for row in rows}
 
     def build(row: AssetRow) -> Any:
-        if row.on_request:
-            return _build_reported(plan, row, by_name, resource_prefix)
         if row.stored_as == "file":
             return _build_observed(plan, row)
-        return _build_asset(_Step(plan, row, refuse_run, resource_prefix), by_name)
+        step = _Step(plan, row, by_name, refuse_run, resource_prefix)
+        return _build_reported(step) if row.on_request else _build_asset(step)
 
     return [build(row) for row in by_name.values()]
+
+
+def build_reporting_ops(
+    plan: TournamentPlan,
+    rows: Iterable[AssetRow],
+    *,
+    refuse_run: RefuseRun,
+    resource_prefix: str = "",
+) -> dict[str, dg.OpDefinition]:
+    """Build the steps that make assets on request, store and report them, by the assets' names.
+
+    Args:
+        rows: The rows that the tournament has.
+        refuse_run: Raises where a run must not begin a step.
+        resource_prefix: What the keys of its resources begin with.
+    """
+    by_name = {row.name: row for row in rows}
+    return {
+        name: _build_reporting_op(_Step(plan, row, by_name, refuse_run, resource_prefix))
+        for name, row in by_name.items()
+        if row.on_request
+    }
 
 
 def settings_version(plan: TournamentPlan, row: AssetRow) -> str | None:
@@ -146,17 +168,48 @@ def check_evaluation(key: dg.AssetKey, check: Check) -> dg.AssetCheckEvaluation:
 
 @dataclass(frozen=True)
 class _Step:
-    """What the steps that make an asset have in common, in the graph or on request.
+    """A step that makes an asset, in the graph or on request.
 
     Attributes:
+        rows: The rows that the tournament has, by the assets' names.
         refuse_run: Raises where a run must not begin a step.
         prefix: What the keys of the resources begin with.
     """
 
     plan: TournamentPlan
     row: AssetRow
+    rows: Mapping[str, AssetRow]
     refuse_run: RefuseRun
     prefix: str
+
+    @cached_property
+    def inputs(self) -> Mapping[str, Input]:
+        """The tournament's assets that it loads."""
+        return self.row.inputs_among(self.rows)
+
+    @property
+    def pool(self) -> str | None:
+        """The pool whose slots limit how many such steps run at once."""
+        return _GPU_POOL if self.row.where.on_gpu(self.plan) else None
+
+    def edge_from(self, name: str) -> Edge:
+        """Return the edge from an asset that it loads, or that comes before it."""
+        over = self.inputs[name].over if name in self.inputs else None
+        return edge_between(self.rows[name].axes, self.row.axes, over=over)
+
+    def deps(self, names: Iterable[str]) -> list[dg.AssetDep]:
+        """Return that the step depends on some assets, without loading them in Dagster's way."""
+        return [
+            dg.AssetDep(asset_key(self.plan, name), partition_mapping=self.edge_from(name).mapping)
+            for name in names
+            if name in self.rows
+        ]
+
+    def describe(self) -> dict[str, Any]:
+        """Return what its asset's definition says, whoever makes it."""
+        kinds = set(self.row.kinds_of(self.plan))
+        described = _described(self.plan, self.row)
+        return {**described, "kinds": kinds, "owners": self.plan.config.owners}
 
     @property
     def upstream(self) -> Mapping[str, str]:
@@ -185,15 +238,34 @@ class _Step:
         compute.__signature__ = signature  # type: ignore[attr-defined]
         compute.__annotations__ = {**types, "return": result}
 
-    def make(
-        self, context: _Context, values: Mapping[str, Any], assets: Mapping[str, Any]
-    ) -> Made[Any]:
-        """Call the row's function.
+    def materialise(
+        self, context: _Context, values: Mapping[str, Any], load: Callable[[], Mapping[str, Any]]
+    ) -> tuple[Made[Any], dg.MaterializeResult[Any]]:
+        """Make the asset, and return it with its content hash, its number of rows and its recipe.
+
+        Only what the graph makes has a recipe: nothing else is ever out of date.
 
         Args:
             values: What Dagster passes: options, resources and what is loaded from outside.
-            assets: The tournament's assets that were loaded.
+            load: Returns the tournament's assets that it reads.
         """
+        plan, row = self.plan, self.row
+        self.refuse_run(context.instance, plan, context.run)
+        tags: dict[str, str] = {}
+        recipe: Recipe | None = None
+        if not row.on_request:
+            options = values["config"].model_dump() if row.options else {}
+            place = Place(row.name, join_partition(_partition(plan, row, context)))
+            # Before the function reads anything: what changes meanwhile is out of date afterwards.
+            recipe = RecipeBook(plan, context.instance, told=rubrics_told(options)).recipe(place)
+            tags = {MADE_WITH_TAG: made_with(plan, row, options)}
+        made: Made[Any] = row.call(self._supplies(context, values), load())
+        return made, _result(row, made, tags=tags, recipe=recipe)
+
+    def _supplies(
+        self, context: _Context, values: Mapping[str, Any]
+    ) -> Mapping[str, Callable[[], Any]]:
+        """Return what the row's function may ask for besides assets, by role."""
         plan = self.plan
 
         def partition() -> Mapping[str, str]:
@@ -208,7 +280,7 @@ class _Step:
         def resource(name: str) -> Any:
             return values[f"{self.prefix}{name}"]
 
-        supplies: dict[str, Callable[[], Any]] = {
+        return {
             "plan": lambda: plan,
             "config": lambda: plan.config,
             "mode": lambda: partition()["mode"],
@@ -221,46 +293,38 @@ class _Step:
             "ledger": lambda: resource("ledger"),
             "judge": lambda: resource("judge"),
         }
-        made: Made[Any] = self.row.call(supplies, assets)
-        return made
 
 
-def _build_asset(step: _Step, rows: Mapping[str, AssetRow]) -> dg.AssetsDefinition:
-    plan, row = step.plan, step.row
+def _build_asset(step: _Step) -> dg.AssetsDefinition:
+    plan, row, rows, inputs = step.plan, step.row, step.rows, step.inputs
     key = asset_key(plan, row.name)
-    inputs = {name: how for name, how in row.input_rows().items() if name in rows}
-    edges = {
-        name: edge_between(rows[name].axes, row.axes, over=how.over) for name, how in inputs.items()
-    }
+    edges = {name: step.edge_from(name) for name in inputs}
     over = {name: edge.over for name, edge in edges.items() if edge.over is not None}
+    blocking = row.blocking_checks(plan)
 
     def compute(context: dg.AssetExecutionContext, **values: Any) -> Any:
-        step.refuse_run(context.instance, plan, context.run)
-        assets = {name: values[name] for name in inputs}
-        for name, axis in over.items():
-            names = axis_names(plan.config, axis)
-            assets[name] = loaded_over(assets[name], axis, axes=rows[name].axes, names=names)
-        options = values["config"].model_dump() if row.options else {}
-        place = Place(row.name, join_partition(_partition(plan, row, context)))
-        # Before the function reads anything: what changes meanwhile is out of date afterwards.
-        recipe = RecipeBook(plan, context.instance, told=rubrics_told(options)).recipe(place)
-        tags = {MADE_WITH_TAG: made_with(plan, row, options)}
-        result = step.make(context, values, assets)
+        def load() -> Mapping[str, Any]:
+            assets = {name: values[name] for name in inputs}
+            for name, axis in over.items():
+                names = axis_names(plan.config, axis)
+                assets[name] = loaded_over(assets[name], axis, axes=rows[name].axes, names=names)
+            return assets
+
+        made, result = step.materialise(context, values, load)
         if _BACKFILL_TAG in context.run.tags:
-            _refuse_in_backfill(context, blocking, result.checks)
-        return _result(row, result, tags=tags, recipe=recipe)
+            _refuse_in_backfill(context, blocking, made.checks)
+        return result
 
     types: dict[str, Any] = {"context": dg.AssetExecutionContext}
     for name in (*inputs, *step.upstream):
         kind = row.input_types.get(name)
         types[name] = kind if isinstance(kind, type) else inspect.Parameter.empty
     step.declare(compute, types, result=_RESULTS[row.stored_as])
-    blocking = row.blocking_checks(plan)
-    manager, needs_gpu = _IO_MANAGERS[row.stored_as], row.needs_gpu(plan)
+    manager = _IO_MANAGERS[row.stored_as]
     definition: dg.AssetsDefinition = dg.asset(
         key=key,
         description=inspect.getdoc(row.make),
-        **_described(plan, row),
+        **step.describe(),
         ins={
             name: dg.AssetIn(
                 key=asset_key(plan, name),
@@ -275,19 +339,10 @@ def _build_asset(step: _Step, rows: Mapping[str, AssetRow]) -> dg.AssetsDefiniti
             name: dg.AssetIn(key=dg.AssetKey.from_user_string(outside), dagster_type=dg.Any)
             for name, outside in step.upstream.items()
         },
-        deps=[
-            dg.AssetDep(
-                asset_key(plan, name),
-                partition_mapping=edge_between(rows[name].axes, row.axes).mapping,
-            )
-            for name in row.after
-            if name in rows
-        ],
-        kinds=set(row.kinds_of(plan)),
-        owners=plan.config.owners,
-        pool=_GPU_POOL if needs_gpu else None,
+        deps=step.deps(row.after),
+        pool=step.pool,
         code_version=settings_version(plan, row),
-        op_tags=GPU_STEP_TAGS if needs_gpu else None,
+        op_tags=GPU_STEP_TAGS if step.pool else None,
         io_manager_key=manager and f"{step.prefix}{manager}",
         dagster_type=_STORED_TYPES.get(row.stored_as),
         check_specs=[
@@ -317,49 +372,30 @@ def _refuse_in_backfill(
         raise WorkError("; ".join(check.description for check in refused))
 
 
-def _build_reported(
-    plan: TournamentPlan, row: AssetRow, rows: Mapping[str, AssetRow], resource_prefix: str
-) -> dg.AssetSpec:
+def _build_reported(step: _Step) -> dg.AssetSpec:
     """Build the asset that a separate job reports."""
-    sources = {**row.input_rows(), **dict.fromkeys(row.after, Input())}
     return dg.AssetSpec(
-        asset_key(plan, row.name),
-        deps=[
-            dg.AssetDep(
-                asset_key(plan, name),
-                partition_mapping=edge_between(rows[name].axes, row.axes, over=source.over).mapping,
-            )
-            for name, source in sources.items()
-            if name in rows
-        ],
-        **_described(plan, row),
-        description=_one_line(row),
-        kinds=set(row.kinds_of(plan)),
-        owners=plan.config.owners,
-    ).with_io_manager_key(f"{resource_prefix}{_TABLES}")
+        asset_key(step.plan, step.row.name),
+        deps=step.deps(dict.fromkeys((*step.inputs, *step.row.after))),
+        **step.describe(),
+        description=_one_line(step.row),
+    ).with_io_manager_key(f"{step.prefix}{_TABLES}")
 
 
-def build_reporting_op(
-    plan: TournamentPlan, row: AssetRow, *, refuse_run: RefuseRun, resource_prefix: str = ""
-) -> dg.OpDefinition:
-    """Build the step that makes an asset on request, stores it and reports it.
+def _build_reporting_op(step: _Step) -> dg.OpDefinition:
+    """Build the step that makes an asset on request.
 
     It reads and writes where the assets' own steps do. All its inputs have its axes.
-
-    Args:
-        row: What is made.
-        refuse_run: Raises where a run must not begin a step.
-        resource_prefix: What the keys of its resources begin with.
     """
-    step = _Step(plan, row, refuse_run, resource_prefix)
+    plan, row = step.plan, step.row
+    key = asset_key(plan, row.name)
     definition = cast("dg.PartitionsDefinition[str]", partitions_over(plan.config, row.axes))
-    tables_key = f"{resource_prefix}{_TABLES}"
+    tables_key = f"{step.prefix}{_TABLES}"
 
     def compute(context: dg.OpExecutionContext, **values: Any) -> None:
-        refuse_run(context.instance, plan, context.run)
         partition, tables = _partition(plan, row, context), values[tables_key]
 
-        def load(asset: str, how: Input) -> Any:
+        def load_input(asset: str, how: Input) -> Any:
             def load_of(**changed: str) -> Any:
                 source = dg.build_input_context(
                     asset_key=asset_key(plan, asset),
@@ -379,9 +415,10 @@ def build_reporting_op(
             by_name = {name: load_of(**{how.over: name}) for name in names}
             return {name: table for name, table in by_name.items() if table is not None}
 
-        assets = {name: load(name, how) for name, how in row.input_rows().items()}
-        made = step.make(context, values, assets)
-        result, key = _result(row, made, tags={}), asset_key(plan, row.name)
+        def load() -> Mapping[str, Any]:
+            return {name: load_input(name, how) for name, how in step.inputs.items()}
+
+        made, result = step.materialise(context, values, load)
         output = dg.build_output_context(
             asset_key=key,
             partition_key=dg.MultiPartitionKey(partition),
@@ -409,7 +446,7 @@ def build_reporting_op(
     return dg.op(
         name=f"{plan.tournament_id}__{row.name}",
         description=_one_line(row),
-        pool=_GPU_POOL if row.needs_gpu(plan) else None,
+        pool=step.pool,
     )(compute)
 
 

@@ -31,7 +31,7 @@ from tournament_assets.graph.rows import (
 )
 from tournament_assets.graph.run_options import RunOptions
 from tournament_assets.graph.run_summaries import RunSummary, summarise_run
-from tournament_assets.graph.table import jobs_of, rows_of
+from tournament_assets.graph.table import JOBS, jobs_of, rows_of
 from tournament_assets.ledger import Ledger
 from tournament_assets.project.plan import TournamentPlan
 from tournament_assets.project.project_files import load_rubrics
@@ -165,7 +165,7 @@ def run_plainly(
             rows = [row for row in needed if row.job == job.name]
             for name in engine.names_of(rows[0]) if rows else ():
                 engine.run(job, rows, name, on_done)
-            if not any(row.needs_gpu(plan) for row in rows):
+            if not any(row.where.on_gpu(plan) for row in rows):
                 # The judge can take hours; nobody should wait for the GPU meanwhile.
                 release_models()
     return engine.done
@@ -245,12 +245,13 @@ class _Engine:
                 f"{until!r} is not an asset of {self._plan.tournament_id}; expected one of "
                 f"{', '.join(self._rows)}"
             )
+        passed_over = {job.name for job in JOBS if self._options.passes_over(job.prepares)}
         return [
             row
             for name, row in self._rows.items()
             if name in names
             and row.stored_as != "file"
-            and not self._options.passes_over(row)
+            and row.job not in passed_over
             and any((name, each) not in self.done.values for each in self.names_of(row))
         ]
 
@@ -258,7 +259,8 @@ class _Engine:
         row = self._rows[name]
         if all((name, each) in self.done.values for each in self.names_of(row)):
             return set()
-        needs = [each for each, how in row.input_rows().items() if not how.may_be_missing]
+        inputs = row.inputs_among(self._rows)
+        needs = [each for each, how in inputs.items() if not how.may_be_missing]
         above = [each for each in (*needs, *row.after) if each in self._rows]
         return {name}.union(*(self._ancestors(each) for each in above))
 
@@ -318,8 +320,7 @@ class _Engine:
         """Call a row's function with what it asks for."""
         assets = {
             asset: self._input(row, self._rows[asset], how, name)
-            for asset, how in row.input_rows().items()
-            if asset in self._rows
+            for asset, how in row.inputs_among(self._rows).items()
         }
         supplies: dict[str, Callable[[], Any]] = {
             "plan": lambda: self._plan,

@@ -51,7 +51,7 @@ def places_read(
     """
     row = rows[place.asset]
     values = dict(zip(sorted(row.axes), place.partition.split("|"), strict=False))
-    sources = [(name, each.over) for name, each in row.input_rows().items()]
+    sources = [(name, source.over) for name, source in row.inputs_among(rows).items()]
     sources += [(name, None) for name in row.after]
     places = [
         Place(name, join_partition(dict(zip(axes, names, strict=True))))

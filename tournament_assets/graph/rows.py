@@ -109,6 +109,8 @@ Tables = Annotated[Mapping[str, LoadedTable], "tables"]
 """The assets that the row names in `tables`."""
 Upstream = Annotated[Mapping[str, object], "upstream"]
 """The project's assets around the tournament that responses come from, by key."""
+EveryMode = Annotated[Mapping[Mode, Value], "every_mode"]
+"""An asset that has a partition for every mode, in all of them that were made."""
 ThisMode = Annotated[Mode, "mode"]
 ThisDimension = Annotated[str, "dimension"]
 StartedAt = Annotated[datetime, "started_at"]
@@ -129,6 +131,23 @@ _SURROUNDINGS: Mapping[object, str] = {
     JudgeAccess: "judge",
     Resources: "resources",
 }
+_ASSETS: Mapping[str, Axis | None] = {"asset": None, "every_mode": "mode"}
+"""The roles of arguments that are assets, and the axis of which every partition is loaded."""
+
+
+@dataclass(frozen=True, slots=True)
+class Where:
+    """Which tournaments have an asset, and where it is made.
+
+    Attributes:
+        holds: Whether a tournament has it.
+        words: The same in words, for the table in the documentation.
+        on_gpu: Whether its step needs a GPU, of which there is one.
+    """
+
+    holds: Callable[[TournamentPlan], bool] = lambda _: True
+    words: str = ""
+    on_gpu: Callable[[TournamentPlan], bool] = lambda _: False
 
 
 @dataclass(frozen=True)
@@ -139,9 +158,10 @@ class AssetRow:
     its partition's `ThisMode` and `ThisDimension`, `Options` of the run, `StartedAt`, access to the
     ledger or the judge, or all `Resources`. Any other argument is an asset by its name, with a
     default if a tournament may lack it, as one that only an extra makes; `Inputs` holds several,
-    and of several partitions comes a mapping by entrant, dimension or mode, in config order. It
-    returns a `Made`: of `list[Row]`, of `WrittenTable[Row]`, or of a data frame annotated with
-    `Row` for a table, whose columns follow from that class. Its docstring is what the UI shows.
+    and of several partitions, or with `EveryMode`, comes a mapping by entrant, dimension or mode,
+    in config order. It returns a `Made`: of `list[Row]`, of `WrittenTable[Row]`, or of a data frame
+    annotated with `Row` for a table, whose columns follow from that class. Its docstring is what
+    the UI shows.
 
     Attributes:
         make: The function; the asset has its name.
@@ -149,8 +169,6 @@ class AssetRow:
         job: The job that makes it, without the tournament's id.
         axes: What there is a partition for.
         tables: More assets to load, where there are any, into the mapping `tables`.
-        optional: Those of its inputs that may never have been made.
-        over: The axis of which it loads every partition that there is, although it has it too.
         after: Assets that it depends on without loading them.
         settings: What of a plan decides what it holds, besides its inputs; its code version.
         checks: Descriptions of the checks it reports, by name; `Blocking` for those that block.
@@ -158,13 +176,10 @@ class AssetRow:
             read as a whole: it holds a row or more per pair of entrants and prompt, or whole pages;
             npz arrays; a run's directory; or a file that people edit.
         kinds: Labels in the UI.
-        needs_gpu: Whether its step needs a GPU, of which there is one.
-        is_in: Whether a tournament has it.
-        note: The same in words, for the table in the documentation.
+        where: Which tournaments have it, and whether they make it on a GPU.
         on_request: Whether only its own job makes it: to the graph it is external, so that no
-            button in the UI runs it, and it is never missing or out of date.
-        prepares: The asset that it is made for: it runs where that one does, and not where that
-            one asks nothing or only what failed.
+            button in the UI runs it, and it is never missing or out of date. Who reads it does
+            without where it was never made.
         names: What of a plan its text names besides its inputs: part of what it is made with.
         untold: Options that a person gives to its own step alone. All others of its function are
             told by the run, by their names (`graph/run_options.py`).
@@ -175,8 +190,6 @@ class AssetRow:
     job: str
     axes: tuple[Axis, ...] = ()
     tables: tuple[str, ...] = ()
-    optional: AbstractSet[str] = frozenset()
-    over: Axis | None = None
     after: tuple[str, ...] = ()
     settings: Callable[[TournamentPlan], Any] | None = None
     checks: Mapping[str, str] | Callable[[TournamentPlan], Mapping[str, str]] = field(
@@ -184,11 +197,8 @@ class AssetRow:
     )
     stored_as: Literal["table", "stream", "arrays", "folder", "file"] = "table"
     kinds: AbstractSet[str] | Callable[[TournamentPlan], AbstractSet[str]] = frozenset({"parquet"})
-    needs_gpu: Callable[[TournamentPlan], bool] = lambda _: False
-    is_in: Callable[[TournamentPlan], bool] = lambda _: True
-    note: str = ""
+    where: Where = Where()
     on_request: bool = False
-    prepares: str = ""
     names: Callable[[TournamentPlan], list[Any]] | None = None
     untold: AbstractSet[str] = frozenset()
 
@@ -227,7 +237,7 @@ class AssetRow:
     @cached_property
     def input_types(self) -> Mapping[str, Any]:
         """The types of the inputs, by asset, whether they come one by one or together."""
-        types = {name: kind for name, (role, kind) in self.arguments.items() if role == "asset"}
+        types = {name: kind for name, (role, kind) in self.arguments.items() if role in _ASSETS}
         inputs = self.type_of("inputs")
         return types | {item.name: item.type for item in (fields(inputs) if inputs else ())}
 
@@ -250,7 +260,7 @@ class AssetRow:
         """
         values: dict[str, Any] = {}
         for name, (role, kind) in self.arguments.items():
-            if role == "asset":
+            if role in _ASSETS:
                 if name in assets:
                     values[name] = assets[name]
             elif role == "inputs":
@@ -263,11 +273,22 @@ class AssetRow:
                 values[name] = kind(**value) if role == "options" else value
         return self.make(**values)
 
-    def input_rows(self) -> Mapping[str, Input]:
-        """Return how each asset that it reads is loaded; the edge follows from both ends' axes."""
+    @property
+    def reads(self) -> tuple[str, ...]:
+        """The assets that it loads, whether a tournament has them or not."""
+        return (*self.input_types, *self.tables)
+
+    def inputs_among(self, rows: "Mapping[str, AssetRow]") -> dict[str, Input]:
+        """Return how each asset that it loads is loaded; the edge follows from both ends' axes.
+
+        Args:
+            rows: The rows that a tournament has, by the assets' names.
+        """
+        over = {name: _ASSETS.get(role) for name, (role, _) in self.arguments.items()}
         return {
-            name: Input(self.over is not None or name in self.optional, self.over)
-            for name in (*self.input_types, *self.tables)
+            name: Input(over.get(name) is not None or rows[name].on_request, over.get(name))
+            for name in self.reads
+            if name in rows
         }
 
     def told(self, options: Mapping[str, Any]) -> dict[str, Any]:
@@ -300,6 +321,8 @@ class JobRow:
             or only on request.
         description: What the UI says; the title unless given.
         also: Assets of other jobs' rows, made on request only, that it makes as well.
+        prepares: The asset that it is for: it runs where that one does, and not where that one asks
+            nothing or only what failed.
         is_wanted: Whether a scheduled rerun of a tournament runs it.
     """
 
@@ -308,4 +331,5 @@ class JobRow:
     part_of: Literal["begin", "run", "rerun", "request"] = "run"
     description: str = ""
     also: tuple[str, ...] = ()
+    prepares: str = ""
     is_wanted: Callable[[TournamentPlan], bool] = lambda _: True

@@ -46,12 +46,15 @@ class RunOptions:
     output_dir: Path | None = None
     everything: bool = False
 
-    def passes_over(self, row: AssetRow) -> bool:
-        """Whether an asset does not run: the budget is for asking what was never answered.
+    def passes_over(self, prepares: str) -> bool:
+        """Whether a job does not run: the budget is for asking what was never answered.
 
         Asking again what failed is approved by itself.
+
+        Args:
+            prepares: The asset that the job is for; empty unless it prepares one.
         """
-        return bool(row.prepares) and (self.skip_judging or self.rejudge)
+        return bool(prepares) and (self.skip_judging or self.rejudge)
 
     def refuse_bad_input(self, plan: TournamentPlan) -> None:
         """Read every input of the run, spend nothing, and refuse with every problem found."""

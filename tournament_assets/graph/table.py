@@ -37,6 +37,7 @@ from tournament_assets.graph.rows import (
     AssetRow,
     Blocking,
     JobRow,
+    Where,
 )
 from tournament_assets.project.plan import TournamentPlan
 from tournament_assets.provenance.origins import read_versions, version_values
@@ -49,8 +50,8 @@ _CORE_JOBS = (
     JobRow("ask_entrants", "responses of served entrants"),
     JobRow("responses", "responses"),
     JobRow("pairs", "pairs to judge"),
-    JobRow("price", "price of judging"),
-    JobRow("ask_judge", "replies of the judge"),
+    JobRow("price", "price of judging", prepares="judge_replies"),
+    JobRow("ask_judge", "replies of the judge", prepares="judge_replies"),
     JobRow("judging", "judging and ratings"),
     JobRow("report", "leaderboard and report"),
 )
@@ -118,8 +119,7 @@ _CORE = (
         axes=MODE,
         after=("entrants",),
         kinds=_entrant_kinds,
-        is_in=responses.has_served_entrants,
-        note="where an entrant is behind an API",
+        where=Where(responses.has_served_entrants, "where an entrant is behind an API"),
     ),
     AssetRow(
         responses.entrant_responses,
@@ -133,7 +133,7 @@ _CORE = (
             "no_empty_response": "Every response says something.",
         },
         kinds=_entrant_kinds,
-        needs_gpu=_generates,
+        where=Where(on_gpu=_generates),
     ),
     AssetRow(
         prompts.match_list,
@@ -148,7 +148,6 @@ _CORE = (
         stage="judging",
         job="price",
         axes=MODE,
-        prepares="judge_replies",
         after=("rubrics", "price_list"),
         checks={
             "caching_pays": "The judge's prompt cache saves more than it costs.",
@@ -161,7 +160,6 @@ _CORE = (
         stage="judging",
         job="ask_judge",
         axes=MODE,
-        prepares="judge_replies",
         after=("rubrics", "judging_estimate"),
         settings=settings.asking_settings,
         kinds=judging.judge_kinds,
@@ -183,8 +181,7 @@ _CORE = (
         job="judging",
         axes=MODE_BY_DIMENSION,
         settings=settings.jury_settings,
-        is_in=verdicts.has_jury,
-        note="of several judges",
+        where=Where(verdicts.has_jury, "of several judges"),
     ),
     AssetRow(
         verdicts.judge_verdicts,
@@ -218,7 +215,6 @@ _CORE = (
     _rating(
         trust.measures,
         tables=EVIDENCE_TABLES,
-        optional={*EVIDENCE_TABLES},
         settings=settings.versioned(settings.trusting_settings, versions_that_add("measures")),
         checks=trust.trust_checks,
     ),
@@ -257,7 +253,7 @@ _CORE = (
         publishing.run_comparison,
         after=("run_artifacts",),
         kinds={"parquet", "markdown"},
-        note="this run and the one before",
+        where=Where(words="this run and the one before"),
     ),
 )
 
@@ -288,7 +284,7 @@ def row_of(name: str) -> AssetRow:
 
 def rows_of(plan: TournamentPlan) -> dict[str, AssetRow]:
     """Return the rows that a tournament has, by the assets' names."""
-    return {row.name: row for row in ASSETS if row.is_in(plan)}
+    return {row.name: row for row in ASSETS if row.where.holds(plan)}
 
 
 def jobs_of(plan: TournamentPlan) -> list[JobRow]:

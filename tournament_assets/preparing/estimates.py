@@ -10,6 +10,7 @@ from pkgutil import resolve_name
 from typing import TYPE_CHECKING
 
 from tournament_assets.foundation.errors import InputError
+from tournament_assets.foundation.extensions import added_rows
 from tournament_assets.judging.batch_service import TokenCounter
 from tournament_assets.judging.costs.estimates import (
     CHARACTERS_PER_TOKEN,
@@ -292,13 +293,13 @@ def estimate_judging(
         counter=counter,
         pilot=None if follow is None else _shares_of_pilot(plan, follow, ledger=ledger),
     )
-    anchors = 0
+    besides = 0
     if config.mode(mode).schedule is not None:
-        of_lead = estimate.workloads.values()
-        anchors = sum(config.judging.tests.n_anchors(each.presentations // 2) for each in of_lead)
+        pairs = [workload.presentations // 2 for workload in estimate.workloads.values()]
+        besides = sum(count(plan, pairs) for count in added_rows("rerun_requests"))
     return replace(
         estimate,
-        anchor_requests=2 * anchors,
+        anchor_requests=besides,
         responses=tuple(priced),
         response_budget=find_budget(
             response_terms(plan, since=datetime.now(UTC)),

@@ -439,7 +439,7 @@ def _buy(
             ledger=purchase.ledger,
             service=service,
             note=progress.note,
-            command="tournament ledger recover --config CONFIG",
+            config="CONFIG",
             may_pay_again=may_pay_again or is_free_model(entrant.model),
         )
         session = JudgingSession(

@@ -506,7 +506,7 @@ class _Asking:
                     ledger=self.ledger,
                     service=sessions[at_door[0].scope].service,
                     note=self.log,
-                    command=f"tournament ledger recover --config {self.plan.config_path}",
+                    config=str(self.plan.config_path),
                     may_pay_again=self.options.pay_again or is_free,
                 )
         return terms

@@ -16,7 +16,7 @@ from tournament_assets.extras.stopping.decisions import DecisionRow, last_rounds
 from tournament_assets.extras.stopping.mode_keys import AdaptiveConfig
 from tournament_assets.judging.requests.pairs import PairToJudge
 from tournament_assets.ratings.matches import code_judgments, pairwise_winrates
-from tournament_assets.ratings.sequential import hashed_order
+from tournament_assets.ratings.prompt_rounds import hashed_order
 from tournament_assets.storage.tables import PairKey, make_table, pair_key
 from tournament_assets.tournament.asset_rows import JudgeReplyRow, VerdictRow
 from tournament_assets.tournament.judges import JudgingConfig

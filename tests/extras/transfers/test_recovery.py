@@ -12,6 +12,7 @@ from tests.graph.paid_projects import PaidProject, paid_project
 from tests.loopback.threaded_servers import LoopbackServer
 from tournament_assets.cli import main
 from tournament_assets.foundation.errors import WorkError
+from tournament_assets.judging.settlement import recovery
 
 
 def lose_ledger(paid: PaidProject) -> None:
@@ -31,7 +32,7 @@ def recover(paid: PaidProject) -> tuple[int, int]:
 
 
 def test_a_lost_ledger_is_told_before_anything_is_paid_and_filled_again_by_one_command(
-    tmp_path: Path,
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with paid_project(tmp_path, "no_verdict:1") as paid:
         paid.tables("judge_verdicts")
@@ -40,6 +41,12 @@ def test_a_lost_ledger_is_told_before_anything_is_paid_and_filled_again_by_one_c
         with pytest.raises(WorkError, match="tournament ledger recover --config"):
             paid.tables("judge_verdicts")
         assert paid.server.log.to_dict() == bought
+        with monkeypatch.context() as without:
+            without.setattr(recovery, "added_rows", lambda kind: ())
+            with pytest.raises(WorkError) as refusal:
+                paid.tables("judge_verdicts")
+        assert "the ledger does not know them" in str(refusal.value)
+        assert "recover" not in str(refusal.value)
         assert recover(paid) == (bought["requests"], 2)
         paid.tables("judge_verdicts")
         assert paid.server.log.to_dict() == bought

@@ -36,7 +36,7 @@ from tournament_assets.tournament.judges import Waiting
 from .runs import KEYS, Run, Runner
 
 PLANNED = dict.fromkeys(KEYS, PlannedRequest(SCOPE, "judge-1", "line"))
-COMMAND = "tournament ledger recover --config configs/small.yaml"
+UNKNOWN = "the ledger does not know them"
 
 
 WAITING = Waiting(poll_initial_seconds=0.01, poll_max_seconds=0.02, deadline_seconds=20.0)
@@ -67,7 +67,7 @@ def check(run: Run, *, service: Any = None, may_pay_again: bool = False) -> None
         ledger=run.ledger,
         service=service or run.service,
         note=run.progress.note,
-        command=COMMAND,
+        config="configs/small.yaml",
         may_pay_again=may_pay_again,
     )
 
@@ -321,12 +321,12 @@ def test_nothing_is_sent_that_the_service_was_paid_for_without_the_ledger_knowin
     check(run)
     run.settle()
     check(run)
-    assert not run.progress.heard(COMMAND)
+    assert not run.progress.heard(UNKNOWN)
     lose_ledger(run, tmp_path / "new.sqlite")
-    with pytest.raises(JudgeError, match=rf"1 batches \(msgbatch_.*{COMMAND}"):
+    with pytest.raises(JudgeError, match=rf"1 batches \(msgbatch_.*{UNKNOWN}"):
         check(run)
     check(run, may_pay_again=True)
-    assert run.progress.heard(COMMAND)
+    assert run.progress.heard(UNKNOWN)
     recover(run)
     check(run)
 
@@ -362,7 +362,7 @@ def start_forgotten(start: Runner, tmp_path: Path) -> Run:
         ("list_batches", JudgeFailure.INVALID, ["broken; "]),
         ("iterate_results", JudgeFailure.INVALID, ["broken; "]),
         # So is a batch whose results fail for now; of one whose results are gone nothing can be.
-        ("iterate_results", JudgeFailure.TRANSIENT, ["1 batches", COMMAND]),
+        ("iterate_results", JudgeFailure.TRANSIENT, ["1 batches", UNKNOWN]),
         ("iterate_results", JudgeFailure.LOST, []),
         ("iterate_results", JudgeFailure.UNKNOWN, []),
     ],
@@ -414,11 +414,11 @@ def test_a_batch_that_looks_like_ours_is_told(start: Runner) -> None:
     run = start()
     send(run, "request-1")
     check(run)
-    assert not run.progress.heard(COMMAND)
+    assert not run.progress.heard(UNKNOWN)
     send(run, custom_id("0123456789ab", requests_for(4)[7].request_key))
     check(run)
     assert run.progress.heard("1 batches (msgbatch_")
-    assert run.progress.heard(COMMAND)
+    assert run.progress.heard(UNKNOWN)
 
 
 def test_a_batch_in_progress_of_the_size_that_is_about_to_be_sent_is_told(
@@ -428,14 +428,14 @@ def test_a_batch_in_progress_of_the_size_that_is_about_to_be_sent_is_told(
     send(run, "a", "b", "c", "d")
     check(run)
     # Where our own name stands beside a batch, one without it is somebody else's.
-    assert run.progress.heard(COMMAND) is (protocol == "anthropic")
+    assert run.progress.heard(UNKNOWN) is (protocol == "anthropic")
 
 
 def test_a_batch_in_progress_that_has_a_name_of_ours_is_told(start: Runner) -> None:
     run = start("never_ends")
     send(run, *(custom_id("0123456789ab", key) for key in KEYS))
     check(run)
-    assert run.progress.heard(COMMAND)
+    assert run.progress.heard(UNKNOWN)
 
 
 class DiesOnceAccepted(BreaksOff):

@@ -11,7 +11,6 @@ _judge_test = partial(
     AssetRow,
     stage="tests",
     axes=MODE_BY_DIMENSION,
-    note="on request",
     on_request=True,
 )
 
@@ -36,7 +35,6 @@ ROWS = (
     _judge_test(
         judge_tests.judge_agreement,
         job="test_judge",
-        over="mode",
         settings=rating_settings,
     ),
 )

@@ -23,7 +23,7 @@ from tournament_assets.foundation.errors import InputError
 from tournament_assets.foundation.estimates import Estimate
 from tournament_assets.foundation.fingerprints import fingerprint
 from tournament_assets.graph.outputs import Made, Markdown, Metadata, known, markdown_table
-from tournament_assets.graph.rows import Options, Step
+from tournament_assets.graph.rows import EveryMode, Options, Step
 from tournament_assets.judging.requests.pairs import PairToJudge
 from tournament_assets.judging.requests.requests import JudgeRequest
 from tournament_assets.judging.settlement.records import JudgingScope
@@ -209,7 +209,7 @@ def _control_metadata(step: Step, results: Sequence[SettledControl]) -> Metadata
     }
 
 
-ByMode = Mapping[str, StoredTable]
+ByMode = EveryMode[StoredTable]
 
 
 def judge_agreement(

@@ -53,7 +53,7 @@ from tournament_assets.graph.outputs import (
     known,
     markdown_table,
 )
-from tournament_assets.graph.rows import MODE, MODE_BY_DIMENSION, AssetRow, Step
+from tournament_assets.graph.rows import MODE, MODE_BY_DIMENSION, AssetRow, Step, Where
 from tournament_assets.graph.settings import trusting_settings
 from tournament_assets.project.plan import TournamentPlan
 from tournament_assets.provenance.origins import name_models
@@ -515,8 +515,7 @@ ROWS = (
         human_battles,
         job="prompts",
         axes=MODE,
-        is_in=has_human_battles,
-        note="where the config names a file",
+        where=Where(has_human_battles, "where the config names a file"),
     ),
     _rating(people_ratings, settings=people_rating_settings),
     _rating(people_measures, settings=people_measure_settings, checks=people_checks),

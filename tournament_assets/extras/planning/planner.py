@@ -22,7 +22,8 @@ from tournament_assets.judging.costs.estimates import (
 from tournament_assets.judging.settlement.submission import MAX_BATCH_REQUESTS
 from tournament_assets.project.plan import TournamentPlan
 from tournament_assets.ratings.matches import code_samples
-from tournament_assets.ratings.sequential import MIN_PROMPTS, ROUNDS, TAIL, StoppingRule
+from tournament_assets.ratings.prompt_rounds import MIN_PROMPTS, ROUNDS, TAIL
+from tournament_assets.ratings.sequential import StoppingRule
 from tournament_assets.run_comparison.run_reading import FinishedRun
 from tournament_assets.tournament.verdicts import Outcome
 from tournament_assets.verdicts.rounds import rounds_config

@@ -36,13 +36,8 @@ from tournament_assets.judging.requests.verdict_parsing import (
 from tournament_assets.preparing.estimates import requests_of_share
 from tournament_assets.project.plan import TournamentPlan
 from tournament_assets.ratings import sequential
-from tournament_assets.ratings.sequential import (
-    PairDecision,
-    PairEvidence,
-    StoppingRule,
-    hashed_order,
-    tail_prompts,
-)
+from tournament_assets.ratings.prompt_rounds import hashed_order, tail_prompts
+from tournament_assets.ratings.sequential import PairDecision, PairEvidence, StoppingRule
 from tournament_assets.storage.tables import AnyTable, PairKey, pair_key, rows_of
 from tournament_assets.tournament.asset_rows import JudgeReplyRow, VerdictRow
 from tournament_assets.tournament.config import Mode

@@ -6,7 +6,7 @@ from tournament_assets.extras.stopping.adaptive_judging import decide_mode, verd
 from tournament_assets.extras.stopping.decisions import DecisionRow, last_rounds
 from tournament_assets.extras.stopping.mode_keys import adaptive_of
 from tournament_assets.graph.outputs import Made, markdown_table
-from tournament_assets.graph.rows import MODE_BY_DIMENSION, AssetRow, Step
+from tournament_assets.graph.rows import MODE_BY_DIMENSION, AssetRow, Step, Where
 from tournament_assets.graph.settings import deciding_settings, reading_settings
 from tournament_assets.project.plan import TournamentPlan
 from tournament_assets.storage.tables import StoredTable
@@ -59,7 +59,6 @@ ROWS = (
         job="judging",
         axes=MODE_BY_DIMENSION,
         settings=stopping_settings,
-        is_in=is_adaptive,
-        note="with `adaptive` in a mode",
+        where=Where(is_adaptive, "with `adaptive` in a mode"),
     ),
 )

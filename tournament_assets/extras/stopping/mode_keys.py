@@ -4,7 +4,7 @@ from typing import Literal, cast
 
 from pydantic import Field
 
-from tournament_assets.ratings.sequential import MIN_PROMPTS, ROUNDS, TAIL
+from tournament_assets.ratings.prompt_rounds import MIN_PROMPTS, ROUNDS, TAIL
 from tournament_assets.tournament.places import Frozen
 
 

@@ -93,7 +93,7 @@ class FreshWork:
 
     def _distrusts(self, name: str, record: dg.EventLogRecord) -> bool:
         row, event = self._rows[name], _made(record)
-        if name in self.always or not (row.input_rows() or row.after):
+        if name in self.always or not (row.reads or row.after):
             return True
         tag = made_with(self.plan, row, self.options.get(name, {}))
         return (

@@ -9,7 +9,7 @@ from typing import Any
 
 import dagster as dg
 
-from tournament_assets.graph.adapter import RefuseRun, build_reporting_op
+from tournament_assets.graph.adapter import RefuseRun, build_reporting_ops
 from tournament_assets.graph.assets.judging import judge_replies
 from tournament_assets.graph.assets.observed_inputs import InputVersion
 from tournament_assets.graph.partitions import asset_key, partitions_over
@@ -33,6 +33,7 @@ class Stage:
         description: The job's description in the UI.
         only_scheduled: Whether a rerun runs it only if a schedule began it.
         is_wanted: Whether the tournament wants it then.
+        prepares: The asset that it is for, if it prepares one.
     """
 
     name: str
@@ -43,6 +44,7 @@ class Stage:
     description: str
     only_scheduled: bool = False
     is_wanted: bool = True
+    prepares: str = ""
 
     def partition_keys(self, plan: TournamentPlan, mode: Mode) -> list[dg.MultiPartitionKey | str]:
         """Return the partitions of this stage that belong to a mode, in config order."""
@@ -104,6 +106,7 @@ def _stage(plan: TournamentPlan, job: JobRow) -> Stage:
         description=f"{plan.tournament_id}: {job.description or title}",
         only_scheduled=job.part_of == "rerun",
         is_wanted=job.is_wanted(plan),
+        prepares=job.prepares,
     )
 
 
@@ -126,13 +129,9 @@ def build_jobs(
         refuse_run: Raises where a run must not begin a step.
         resource_prefix: What the keys of its resources begin with.
     """
-    steps = {
-        row.name: build_reporting_op(
-            plan, row, refuse_run=refuse_run, resource_prefix=resource_prefix
-        )
-        for row in rows_of(plan).values()
-        if row.on_request
-    }
+    steps = build_reporting_ops(
+        plan, rows_of(plan).values(), refuse_run=refuse_run, resource_prefix=resource_prefix
+    )
     jobs: list[Any] = []
     for job in jobs_of(plan):
         stage = _stage(plan, job)

@@ -15,6 +15,7 @@ from itertools import groupby, islice
 from typing import Protocol
 
 from tournament_assets.foundation.errors import JudgeError, JudgeFailure
+from tournament_assets.foundation.extensions import added_rows
 from tournament_assets.judging.batch_service import (
     UNPARSABLE,
     AsksDirectly,
@@ -217,18 +218,25 @@ def _is_alike(listing: BatchStatus, n_unanswered: int, ledger: RecoveryLedger) -
     return listing.n_requests in (n_unanswered, n_unanswered - 1)
 
 
+_RECOVER = "ledger recover"
+
+
 def refuse_to_repay(
     unanswered: AbstractSet[str],
     *,
     ledger: RecoveryLedger,
     service: AsksDirectly,
     note: Callable[[str], None],
-    command: str,
+    config: str,
     may_pay_again: bool,
 ) -> None:
     """Refuse to send requests whose replies the service holds and the ledger has forgotten.
 
-    Batches that merely look like ours are only reported.
+    Batches that merely look like ours are only reported. The command that takes replies back is
+    named where it is there.
+
+    Args:
+        config: The config that the command needs, as a person writes it.
 
     Raises:
         JudgeError: If the requests were paid for and may not be paid for again, or the service
@@ -245,12 +253,14 @@ def refuse_to_repay(
             raise
         note(f"{error}; whether the ledger has forgotten a batch is not known")
         return
+    can_take_back = _RECOVER in dict(added_rows("commands"))
+    command = f": `tournament {_RECOVER} --config {config}`" if can_take_back else ""
     if forgotten.paid:
         problem = (
             f"the service holds {len(forgotten.paid)} batches ({', '.join(forgotten.paid)}) that "
             "answer requests which are about to be sent, and the ledger does not know them; "
-            "expected a ledger that knows what was paid for; take the replies back for nothing: "
-            f"`{command}`"
+            "expected a ledger that knows what was paid for"
+            f"{command and f'; take the replies back for nothing{command}'}"
         )
         if not may_pay_again:
             raise JudgeError(f"{problem}; or run with --pay-again to pay for them a second time")
@@ -259,7 +269,7 @@ def refuse_to_repay(
         note(
             f"the service holds {len(forgotten.alike)} batches ({', '.join(forgotten.alike)}) that "
             "look like this program's, and the ledger does not know them; if it was emptied or "
-            f"replaced, stop and take back what was paid for: `{command}`"
+            f"replaced, stop{command and f' and take back what was paid for{command}'}"
         )
 
 
