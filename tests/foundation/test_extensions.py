@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.projects import make_project
 from tests.test_house import ROOT
 
@@ -14,6 +16,25 @@ MEASURE = """
 from tournament_assets.extension import Measure
 ROWS = (Measure({name!r}, "title", "Meaning.", "Advice.", "share"),)
 """
+LOADER = """
+from typing import Literal
+from tournament_assets.extension import EntrantSpec
+from tournament_assets.tournament.entrant_settings import LoaderRow
+class Taken(EntrantSpec):
+    loader: Literal["recorded"]
+ROWS = (LoaderRow(entrant=Taken, answer="acme.answers:answer"),)
+"""
+ASSET = """
+from tournament_assets.extension import AssetRow, Made, MatchRow
+def tea() -> Made[list[MatchRow]]:
+    return 1 / 0
+ROWS = (AssetRow(tea, stage="tea", job={job!r}, axes=("mode",)),)
+"""
+JOB = """
+from tournament_assets.extension import JobRow
+ROWS = (JobRow("ours", "our own"),)
+"""
+EXTENSIONS = "tournament_assets.foundation.extensions"
 VERSIONS = """
 import json, sys
 from pathlib import Path
@@ -67,10 +88,53 @@ def test_two_measures_of_one_name_are_refused_with_both_distributions(tmp_path: 
     assert python(tmp_path, *loads, TOURNAMENT_EXTENSIONS="none").stdout == "False\n"
 
 
-def test_a_measure_of_the_cores_name_is_refused(tmp_path: Path) -> None:
-    install(tmp_path, "acme", measures=MEASURE.format(name="position_bias"))
-    refused = python(tmp_path, "-c", "import tournament_assets.trust.measures").stderr
-    assert "'position_bias' is in the measures of tournament-assets and of acme 1.0" in refused
+@pytest.mark.parametrize(
+    ("kind", "text", "reader", "problem"),
+    [
+        ("measures", "ROWS = None", "trust.measures", "ROWS is None; expected a tuple of rows"),
+        ("measures", "ROWS = (3,)", "trust.measures", "3 is in the measures of acme 1.0; expected"),
+        ("prices", "ROWS = ()", "judging.costs.prices", "ROWS is (); expected a dict of rows"),
+        (
+            "measures",
+            MEASURE.format(name="position_bias"),
+            "trust.measures",
+            "'position_bias' is in the measures of tournament-assets and of acme 1.0",
+        ),
+        (
+            "loaders",
+            LOADER,
+            "tournament.entrants",
+            "'recorded' is in the loaders of tournament-assets and of acme 1.0",
+        ),
+        (
+            "loaders",
+            "from tournament_assets.extension import CompletedResponses",
+            "project.plan",
+            "name what functions use inside them, as extension.",
+        ),
+        ("assets", ASSET.format(job="pairs"), "graph.table", "give it a job of its own"),
+        ("assets", ASSET.format(job="tea"), "graph.table", "add a row to jobs"),
+    ],
+)
+def test_a_row_that_cannot_be_used_is_refused_with_its_distribution(
+    tmp_path: Path, kind: str, text: str, reader: str, problem: str
+) -> None:
+    install(tmp_path, "acme", **{kind: text})
+    reads = f"from tournament_assets.{reader} import *\nfrom {EXTENSIONS} import added_rows_by_name"
+    reads = f"{reads}\nif {kind!r} == 'prices': added_rows_by_name('prices', {{}})"
+    refused = python(tmp_path, "-c", reads).stderr.splitlines()[-1]
+    for part in ("ExtensionError", "acme 1.0", "TOURNAMENT_EXTENSIONS=none", problem):
+        assert part in refused
+
+
+def test_an_error_in_an_extensions_function_says_where_it_was_raised(tmp_path: Path) -> None:
+    install(tmp_path, "acme", assets=ASSET.format(job="ours"), jobs=JOB)
+    calls = "from tournament_assets.graph.table import row_of; row_of('tea').call({}, {})"
+    raised = python(tmp_path, "-c", calls).stderr.splitlines()
+    assert raised[-2:] == [
+        "ZeroDivisionError: division by zero",
+        "in the extension acme 1.0, acme.assets:4",
+    ]
 
 
 def test_a_broken_extension_is_named_with_its_cause_and_stops_neither_help_nor_doctor(
@@ -92,7 +156,10 @@ def test_a_broken_extension_is_named_with_its_cause_and_stops_neither_help_nor_d
     examined = python(site, *tournament, "doctor", *config, "--json")
     assert examined.returncode == 1
     findings = [row for row in json.loads(examined.stdout) if "extension" in str(row)]
-    assert [row["subject"] for row in findings if row["health"] == "ok"] == ["acme 1.0", "zoo 1.0"]
+    assert [row["subject"] for row in findings if row["health"] == "look"] == [
+        "acme 1.0",
+        "zoo 1.0",
+    ]
     broken = [row for row in findings if row["health"] == "broken"]
     assert ["no_such_module" in broken[0]["said"], "ZeroDivision" in broken[1]["said"]] == [
         True

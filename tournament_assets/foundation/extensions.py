@@ -31,14 +31,15 @@ Its templates stand in its folder `templates` and are named after it: `people/te
 """
 
 import os
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import suppress
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
 from importlib.metadata import entry_points
 from importlib.util import find_spec
 from pkgutil import iter_modules
+from traceback import walk_tb
 from typing import Any, Literal, get_args
 
 from tournament_assets.foundation.errors import ExtensionError
@@ -65,6 +66,7 @@ RowKind = Literal[
     "services",
 ]
 KindByName = Literal["commands", "configs", "prices"]
+_BY_NAME = tuple(f".{kind}" for kind in get_args(KindByName))
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +110,26 @@ def set_broken_aside() -> None:
 def extension_problems() -> tuple[str, ...]:
     """Return why something was left out since what is broken is set aside, a sentence each."""
     return tuple(_left_out)
+
+
+def refuse_row(problem: str, extension: Extension) -> None:
+    """Leave out a row of an extension, which is an error unless what is broken is set aside."""
+    _refuse(f"{problem}; uninstall {extension.distribution}, or set {_VARIABLE}=none")
+
+
+@contextmanager
+def naming_extensions() -> Iterator[None]:
+    """Note on an error in whose code it was raised, if that is an extension's."""
+    try:
+        yield
+    except Exception as error:
+        for frame, line in reversed([*walk_tb(error.__traceback__)]):
+            module = frame.f_globals.get("__name__", "")
+            for extension in installed_extensions():
+                if f"{module}.".startswith(f"{extension.package}."):
+                    error.add_note(f"in the extension {extension}, {module}:{line}")
+                    raise
+        raise
 
 
 def _refuse(problem: str) -> None:
@@ -155,14 +177,18 @@ def rows_by_extension(
         beside: The rows of the core; of a kind that has names, pairs of a name and a row.
 
     Raises:
-        ExtensionError: If an extension cannot be imported, or two rows have one name.
+        ExtensionError: If an extension cannot be imported, a row has another type than the core's,
+            or two rows have one name.
     """
-    owners = {name: _CORE for row in beside for name in _names_of(row)}
+    core = tuple(beside)
+    owners = {name: _CORE for row in core for name in _names_of(row)}
+    types = {type(row) for row in core} or {object}
     return tuple(
         (extension, row)
         for extension, rows in _rows_of_kind(kind)
         for row in rows
-        if _is_new(kind, _names_of(row), extension, owners)
+        if _has_type(kind, row, extension, types)
+        and _is_new(kind, _names_of(row), extension, owners)
     )
 
 
@@ -213,19 +239,33 @@ def _rows_of_kind(kind: str) -> Iterator[tuple[Extension, Any]]:
 @cache
 def _rows_in(extension: Extension, module: str) -> Any:
     try:
-        return import_module(module).ROWS if find_spec(module) is not None else None
+        if find_spec(module) is None:
+            return ()
+        rows, is_named = import_module(module).ROWS, module.endswith(_BY_NAME)
+        if not isinstance(rows, Mapping if is_named else Sequence):
+            raise TypeError(
+                f"ROWS is {rows!r}; expected a {'dict' if is_named else 'tuple'} of rows"
+            )
+        return rows
     except ExtensionError:  # of another one, which it reads
         raise
     except Exception as error:
         if extension.distribution == _CORE:
             raise
-        _refuse(
+        # The core's names are bound in the order of its imports, and loaders are read early.
+        is_early = isinstance(error, ImportError) and _is_of_the_core(error.name or "")
+        advice = "; name what functions use inside them, as extension.Made" if is_early else ""
+        refuse_row(
             f"the extension {extension} cannot be imported: its entry point "
             f"'{extension.name} = {extension.package}' leads to {module}, which raises "
-            f"{type(error).__name__}: {error}; uninstall {extension.distribution}, or set "
-            f"{_VARIABLE}=none"
+            f"{type(error).__name__}: {error}{advice}",
+            extension,
         )
-        return None
+        return ()
+
+
+def _is_of_the_core(module: str) -> bool:
+    return module.startswith("tournament_assets.") and module != "tournament_assets.extension"
 
 
 def _names_of(row: Any) -> tuple[str, ...]:
@@ -239,13 +279,23 @@ def _names_of(row: Any) -> tuple[str, ...]:
     return (name,) if isinstance(name, str) else (*fields, *getattr(row, "tables", ()))
 
 
+def _has_type(kind: str, row: Any, extension: Extension, types: Iterable[type]) -> bool:
+    """Return whether a row has the type of one of the core's."""
+    if isinstance(row, tuple(types)):
+        return True
+    expected = " or ".join(sorted(each.__name__ for each in types))
+    refuse_row(f"{row!r} is in the {kind} of {extension}; expected a {expected}", extension)
+    return False
+
+
 def _is_new(kind: str, names: Iterable[str], extension: Extension, owners: dict[str, str]) -> bool:
     """Return whether no other row has one of these names, which are the extension's then."""
     taken = [name for name in names if name in owners]
     for name in taken:
-        _refuse(
+        refuse_row(
             f"{name!r} is in the {kind} of {owners[name]} and of {extension}; expected one row of "
-            f"a name; uninstall {extension.distribution}, or set {_VARIABLE}=none",
+            "a name",
+            extension,
         )
     owners.update(dict.fromkeys(set(names) - {*taken}, str(extension)))
     return not taken

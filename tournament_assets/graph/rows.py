@@ -8,6 +8,7 @@ from datetime import datetime
 from functools import cached_property
 from typing import Annotated, Any, Literal, Protocol, TypeVar, get_args, get_origin
 
+from tournament_assets.foundation.extensions import naming_extensions
 from tournament_assets.project.plan import TournamentPlan, upstream_assets
 from tournament_assets.provenance.origins import Records
 from tournament_assets.responses.entrant_responses import Resources
@@ -271,7 +272,8 @@ class AssetRow:
             else:
                 value = supplies[role]()
                 values[name] = kind(**value) if role == "options" else value
-        return self.make(**values)
+        with naming_extensions():
+            return self.make(**values)
 
     @property
     def reads(self) -> tuple[str, ...]:

@@ -5,13 +5,14 @@ an asset, write its function in `assets/`, its row here, and the class of its ta
 `tournament/asset_rows.py`.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from functools import partial
 from typing import Any
 
 from tournament_assets.foundation.extensions import (
     added_rows,
+    refuse_row,
     rows_by_extension,
     versions_that_add,
 )
@@ -35,6 +36,7 @@ from tournament_assets.graph.rows import (
     MODE_BY_DIMENSION,
     MODE_BY_ENTRANT,
     AssetRow,
+    Axis,
     Blocking,
     JobRow,
     Where,
@@ -267,13 +269,28 @@ def _in_order(rows: Iterable[AssetRow], added: Iterable[AssetRow]) -> tuple[Asse
     return tuple(ordered)
 
 
-ASSETS: tuple[AssetRow, ...] = _in_order(
-    _CORE,
-    (
-        replace(row, settings=settings.versioned(row.settings, extension.versions))
-        for extension, row in rows_by_extension("assets", _CORE)
-    ),
-)
+def _added_assets() -> Iterator[AssetRow]:
+    """Yield the rows that fit into the job that they name."""
+    axes: dict[str, tuple[Axis, ...] | None] = {job.name: None for job in JOBS}
+    axes |= {row.job: row.axes for row in _CORE}
+    for extension, row in rows_by_extension("assets", _CORE):
+        problem = f"the asset {row.name!r} of {extension} has the job {row.job!r}"
+        if row.job not in axes:
+            refuse_row(
+                f"{problem}; expected one of {', '.join(axes)}; add a row to jobs", extension
+            )
+        elif row.job != "inputs" and axes[row.job] not in (None, row.axes):
+            refuse_row(
+                f"{problem} and the axes {row.axes}; expected {axes[row.job]}, which all assets of "
+                "that job have; give it a job of its own",
+                extension,
+            )
+        else:
+            axes[row.job] = row.axes
+            yield replace(row, settings=settings.versioned(row.settings, extension.versions))
+
+
+ASSETS: tuple[AssetRow, ...] = _in_order(_CORE, _added_assets())
 """Those that an asset reads stand before it."""
 
 

@@ -273,8 +273,13 @@ def diagnose_packages() -> Iterator[Finding]:
 def diagnose_extensions() -> Iterator[Finding]:
     """Return which extensions are installed, and why some of their rows are left out."""
     for extension in installed_extensions():
-        rows = ", ".join(kinds_that_it_adds(extension)) or "no rows"
-        yield Finding(str(extension), Health.OK, f"an extension with {rows}")
+        kinds = ", ".join(kinds_that_it_adds(extension))
+        yield Finding(
+            str(extension),
+            Health.OK if kinds else Health.WARNING,
+            f"an extension with {kinds or 'no rows'}",
+            "" if kinds else f"call modules of {extension.package} as the kinds of row are called",
+        )
     for problem in extension_problems():
         yield Finding("extensions", Health.BROKEN, *problem.rsplit("; ", 1))
 
