@@ -376,7 +376,7 @@ _served = partial(
     check="tournament_assets.preparing.preflight:check_services",
     estimate="tournament_assets.preparing.estimates:estimate_responses",
 )
-LOADERS: tuple[LoaderRow, ...] = (
+_CORE = (
     _generated(entrant=VanillaHfEntrant),
     _generated(entrant=CustomPoeEntrant),
     LoaderRow(
@@ -386,8 +386,8 @@ LOADERS: tuple[LoaderRow, ...] = (
     ),
     _served(entrant=OpenAiApiEntrant),
     _served(entrant=AnthropicApiEntrant),
-    *added_rows("loaders"),
 )
+LOADERS: tuple[LoaderRow, ...] = (*_CORE, *added_rows("loaders", _CORE))
 """One row for each loader."""
 _ROW_OF = {row.entrant: row for row in LOADERS}
 if TYPE_CHECKING:
