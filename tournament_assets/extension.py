@@ -15,11 +15,11 @@ does not load what `assets` needs; what a row needs only once it is called is be
 | `services` | `JudgeService`, `ServiceConnection`, `TakesBatches`, `BatchStatus`, `ReplyRow`, |
 | | `SubmittedRequest`, `TokenUsage`, `JudgeError`, `JudgeFailure` |
 | `prices` | `ConfiguredPrice` |
-| `loaders` | `EntrantSpec`, `WrittenEntrant`, `Location`, `Wanted`, `CompletedResponses`, |
-| | `GeneratedResponse`, `places_of` |
+| `loaders` | `LoaderRow`, `EntrantSpec`, `WrittenEntrant`, `Location`, `Wanted`, |
+| | `CompletedResponses`, `GeneratedResponse`, `places_of` |
 | `formats` | `RowFormat`, `FormatOptions`, `LeftOut` |
 | `commands`, `configs` | `load_config`, `TournamentPlan`, `TournamentConfig` |
-| any | `rows_of`, `render_template`, `InputError`, and the rows of tables: `Prompt`, |
+| any | `rows_of`, `render_template`, `InputError`, and the rows of tables: |
 | | `ResponseRow`, `MatchRow`, `JudgeReplyRow`, `VerdictRow`, `RatingRow`, `MeasureRow` |
 """
 

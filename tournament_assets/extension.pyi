@@ -42,6 +42,7 @@ from tournament_assets.tournament.asset_rows import ResponseRow as ResponseRow
 from tournament_assets.tournament.asset_rows import VerdictRow as VerdictRow
 from tournament_assets.tournament.config import TournamentConfig as TournamentConfig
 from tournament_assets.tournament.entrant_settings import EntrantSpec as EntrantSpec
+from tournament_assets.tournament.entrant_settings import LoaderRow as LoaderRow
 from tournament_assets.tournament.entrant_settings import WrittenEntrant as WrittenEntrant
 from tournament_assets.tournament.judges import ConfiguredPrice as ConfiguredPrice
 from tournament_assets.tournament.places import Location as Location

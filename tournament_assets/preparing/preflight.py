@@ -51,7 +51,6 @@ from tournament_assets.tournament.entrants import (
     AnyEntrant,
     ApiEntrant,
     LocalEntrant,
-    OpenAiApiEntrant,
     loader_of,
 )
 from tournament_assets.tournament.judges import Judge
@@ -210,7 +209,7 @@ def check_services(entrants: Sequence[ApiEntrant], preflight: Preflight) -> list
     asked = [
         entrant
         for entrant in entrants
-        if isinstance(entrant, OpenAiApiEntrant) or missing_key(entrant, environment)
+        if entrant.server is not None or missing_key(entrant, environment)
     ]
     # Without prompts, the problem of the bank is among the problems already.
     if not asked or not prompts:

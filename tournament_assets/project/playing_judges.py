@@ -17,7 +17,6 @@ from tournament_assets.tournament.config import Mode
 from tournament_assets.tournament.entrants import AnyEntrant
 from tournament_assets.tournament.judge_services import service_for
 from tournament_assets.tournament.judges import Judge
-from tournament_assets.tournament.places import Location, ServerAddress
 
 WHY = "judges tend to prefer their own responses"
 ADVICE = "use another judge, leave the entrant out, or compare with labels by people"
@@ -67,19 +66,19 @@ def playing_judges(
 def _same(judge: Judge, entrant: AnyEntrant, plan: TournamentPlan) -> str:
     """Return what a judge and an entrant have in common that makes them one; empty if nothing."""
     environment, folder = plan.project.environment, plan.project.folder
-    weights, server = (getattr(entrant, name, None) for name in ("weights", "base_url"))
-    if isinstance(weights, Location):
+    weights, server = entrant.model_place, entrant.server
+    if weights is not None:
         # A server is often started with the folder or the source of its weights as its name.
         names = (weights.path, environment.get(weights.env or ""), weights.source)
         is_same = PurePath(folder, judge.model) in {
             PurePath(folder, each) for each in names if each
         }
         return "same weights" * is_same
-    if getattr(entrant, "model", None) != judge.model:
+    if entrant.model_name != judge.model:
         return ""
-    if not isinstance(server, ServerAddress):
+    if server is None:
         return "same model"
-    address = _address(server.url or environment.get(server.env or "", ""))
+    address = _address(server.base_url(environment))
     if address[0] and address == _address(judge.url(environment)):
         return "same model at the same address"
     # Servers give a name such as `default` to any model; a provider's or publisher's is one.

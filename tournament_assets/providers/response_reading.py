@@ -12,7 +12,7 @@ from tournament_assets.providers.openai.wire_format import (
     keepable,
 )
 from tournament_assets.providers.service_words import mapping, parse_object, quote_service
-from tournament_assets.tournament.entrants import ApiEntrant, OpenAiApiEntrant
+from tournament_assets.tournament.entrants import ApiEntrant, OpenAiApiEntrant, has_server
 from tournament_assets.tournament.prompts import (
     GeneratedResponse,
     Prompt,
@@ -48,7 +48,7 @@ def read_response(
     """
     if reply.result_type != "succeeded":
         return NoResponse(f"the request was refused for good ({reply.error_type})")
-    if isinstance(entrant, OpenAiApiEntrant):
+    if has_server(entrant):
         return _read_completion(entrant, prompt, parse_object(reply.raw) or {})
     if reply.stop_reason == "refusal":
         return NoResponse("the model refused to answer")

@@ -44,6 +44,7 @@ from tournament_assets.tournament.entrants import (
     AnyEntrant,
     ApiEntrant,
     OpenAiApiEntrant,
+    has_server,
 )
 from tournament_assets.tournament.judge_services import (
     LOOPBACK,
@@ -56,7 +57,6 @@ from tournament_assets.tournament.places import is_private, origin_of, url_probl
 from tournament_assets.tournament.prompts import (
     GeneratedResponse,
     Prompt,
-    prompt_seed,
 )
 from tournament_assets.verdicts.judge_requests import JudgeAccess, build_approval
 
@@ -112,7 +112,7 @@ def build_response_requests(
     identity = entrant.fingerprint(entrant.content_hash)
     of_key: dict[str, list[Prompt]] = {}
     for prompt in prompts:
-        if isinstance(entrant, OpenAiApiEntrant):
+        if entrant.takes_seed:
             key = fingerprint({"response_of": identity, "prompt": prompt.fingerprint})
         else:
             which = {} if prompt.sample == 1 else {"sample": prompt.sample}
@@ -135,17 +135,8 @@ def _compose(entrant: ApiEntrant, prompt: Prompt) -> MessageParams:
         params["system"] = printable(entrant.system_prompt)
     if entrant.temperature is not None:
         params["temperature"] = entrant.temperature
-    if isinstance(entrant, OpenAiApiEntrant):
-        if entrant.temperature is None:
-            params["temperature"] = 0.0
-        else:
-            # The whole distribution: some servers cut its tail as the model's files suggest.
-            params["top_p"] = 1.0 if entrant.top_p is None else entrant.top_p
-        if entrant.stop is not None:
-            params["stop_sequences"] = list(entrant.stop)
-        params["seed"] = prompt_seed(prompt.name, entrant.seed)
-        params["extra_body"] = entrant.extra_body or {}
-    return params
+    more = entrant.own_params(prompt) if has_server(entrant) else {}
+    return cast("MessageParams", {**params, **more})
 
 
 def costs_nothing(entrant: ApiEntrant, environment: Mapping[str, str], prices: PriceList) -> bool:
@@ -154,17 +145,11 @@ def costs_nothing(entrant: ApiEntrant, environment: Mapping[str, str], prices: P
     A configured price decides. Without one, a server on this machine or in a private network is
     free, and the price of any other is unknown.
     """
-    if isinstance(entrant, AnthropicApiEntrant):
+    if entrant.server is None:
         return is_free_model(entrant.model)
     if entrant.model in prices.models:
         return prices.is_zero(entrant.model)
-    return is_private(_address(entrant, environment))
-
-
-def _address(entrant: OpenAiApiEntrant, environment: Mapping[str, str]) -> str:
-    address = entrant.base_url
-    variable = environment.get(address.env, "") if address.env is not None else address.url
-    return variable or ""
+    return is_private(entrant.server.base_url(environment))
 
 
 def server_connection(
@@ -177,7 +162,7 @@ def server_connection(
     """
     problems = Problems()
     name, variable = f"entrant {entrant.entrant_id!r}", entrant.base_url.env
-    url = _address(entrant, environment)
+    url = entrant.base_url.base_url(environment)
     if not url:
         problems.add(
             f"{name}: the environment variable {variable} is not set; expected the base URL of "
@@ -223,14 +208,12 @@ def service_problems(
     """
     if ledger is not None and _Purchase(entrant, prompts, ledger).is_complete:
         return ()
-    if isinstance(entrant, AnthropicApiEntrant):
+    if not has_server(entrant):
         problem = missing_key(entrant, environment)
         return () if problem is None else (problem,)
     problems: list[str] = []
-    what, is_free = (
-        f"entrant {entrant.entrant_id!r}",
-        costs_nothing(entrant, environment, terms.prices),
-    )
+    what = f"entrant {entrant.entrant_id!r}"
+    is_free = costs_nothing(entrant, environment, terms.prices)
     try:
         with open_service(entrant.service, server_connection(entrant, environment)) as server:
             problem = unknown_model_problem(
@@ -249,7 +232,7 @@ def service_problems(
     return problems
 
 
-def missing_key(entrant: AnthropicApiEntrant, environment: Mapping[str, str]) -> str | None:
+def missing_key(entrant: ApiEntrant, environment: Mapping[str, str]) -> str | None:
     """Explain that the key for Claude models is missing, or return None."""
     return SERVICES[entrant.service].key_problem(
         environment,
@@ -366,7 +349,7 @@ def _connect(
     environment: Mapping[str, str],
 ) -> Iterator[tuple[AsksDirectly, str]]:
     """Reach the entrant's service; yield it, and what responses from it are said to be from."""
-    if isinstance(entrant, OpenAiApiEntrant):
+    if has_server(entrant):
         connection = server_connection(entrant, environment)
         source = f"{entrant.model} behind {origin_of(connection.base_url) or 'a server'}"
         with open_service(entrant.service, connection) as service:
@@ -383,7 +366,7 @@ def asked_as_a_judge(entrant: ApiEntrant, judges: Sequence[Judge]) -> Judge:
     """Return how an entrant's service is reached and waited for: as a judge, if it is one too."""
     # The key goes with the address: a gateway's is not for anybody else.
     same = next((each for each in judges if each.service == entrant.service), None)
-    if same is not None and isinstance(entrant, AnthropicApiEntrant):
+    if same is not None and entrant.is_bought:
         return same
     first, longest = SERVICES[entrant.service].poll_seconds
     looks = {"poll_initial_seconds": first, "poll_max_seconds": longest}
@@ -423,7 +406,7 @@ def _buy(
         remedy=_REMEDY,
         budget=budget,
     )
-    if isinstance(entrant, OpenAiApiEntrant):
+    if has_server(entrant):
         terms = replace(
             terms,
             remedy=_SERVER_REMEDY,
@@ -516,8 +499,8 @@ class _Purchase:
 
     def _replies(self, keys: Iterable[str]) -> Iterator[StoredReply]:
         # A chat server says more than a reply has columns for.
-        is_chat = isinstance(self.entrant, OpenAiApiEntrant)
-        return self.ledger.iterate_replies(keys, with_raw=is_chat)
+        has_more = self.entrant.server is not None
+        return self.ledger.iterate_replies(keys, with_raw=has_more)
 
     def reasons(self, *, withheld: AbstractSet[str]) -> dict[str, str]:
         """Return why prompts have no response, by prompt id, in the order of the prompts."""

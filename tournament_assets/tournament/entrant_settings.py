@@ -8,7 +8,7 @@ from pydantic import Field, JsonValue
 
 from tournament_assets.foundation.fingerprints import fingerprint
 from tournament_assets.foundation.json_lines import JsonObject
-from tournament_assets.tournament.places import Frozen, Location
+from tournament_assets.tournament.places import Frozen, Location, ServerAddress
 
 IDENTIFIER_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9_.-]*$"
 TemplateArguments = Annotated[dict[str, JsonValue], Field(min_length=1)]
@@ -69,6 +69,7 @@ class EntrantSpec(Frozen):
         kind: What Dagster shows it as, such as `pytorch`; None for a file.
         generates_here: Whether it is generated on this machine, so that it needs a GPU.
         is_bought: Whether it is asked through the judges' connections, on their account.
+        takes_seed: Whether each prompt is sent with its own seed; else equal texts are asked once.
         entrant_id: Stable identifier used in tables, file names and reports.
         loader: Which recipe turns the description into responses.
         description: What a reader should know about it.
@@ -77,6 +78,7 @@ class EntrantSpec(Frozen):
     kind: ClassVar[str | None] = None
     generates_here: ClassVar[bool] = False
     is_bought: ClassVar[bool] = False
+    takes_seed: ClassVar[bool] = False
     entrant_id: str = Field(pattern=IDENTIFIER_PATTERN)
     loader: str
     description: str = ""
@@ -104,9 +106,24 @@ class EntrantSpec(Frozen):
         return None
 
     @property
+    def server(self) -> ServerAddress | None:
+        """Where its server is; None if it has none, or its service is reached as a judge's is."""
+        return None
+
+    @property
+    def model_name(self) -> str | None:
+        """The name of the model that answers; None if it has none but its files."""
+        return None
+
+    @property
+    def model_place(self) -> Location | None:
+        """The folder of the model that answers; None if it is not there."""
+        return None
+
+    @property
     def priced_as(self) -> str | None:
         """The model of the price list that its responses are paid as; None if nothing is paid."""
-        return None
+        return self.model_name if self.service is not None else None
 
     @property
     def upstream_asset(self) -> str | None:
@@ -121,7 +138,7 @@ class EntrantSpec(Frozen):
     @property
     def longest_response(self) -> int:
         """The tokens that a response is assumed to have before it is there."""
-        return int(getattr(self, "max_new_tokens", 256))
+        return 256
 
     def settings_without(self, *names: str) -> JsonObject:
         """Return the settings for a fingerprint, without its names and the given fields."""
@@ -147,10 +164,17 @@ class WrittenEntrant(EntrantSpec):
             alone.
         strip: `think` removes a reasoning model's thoughts, up to `</think>`, from the response and
             keeps them beside it.
+        max_new_tokens: The most tokens of one response.
     """
 
     seed: int | None = Field(default=None, ge=0)
     strip: Literal["think"] | None = None
+    max_new_tokens: int = Field(default=256, ge=1)
+
+    @property
+    def longest_response(self) -> int:
+        """The most tokens of one response."""
+        return self.max_new_tokens
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

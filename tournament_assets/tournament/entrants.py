@@ -28,6 +28,7 @@ from tournament_assets.tournament.entrant_settings import (
 from tournament_assets.tournament.hydra_entrants import CustomPoeEntrant, GeneratedEntrant
 from tournament_assets.tournament.judge_services import ANTHROPIC, OPENAI_API, owner_of
 from tournament_assets.tournament.places import Location, ResponsesPlace, ServerAddress
+from tournament_assets.tournament.prompts import Prompt, prompt_seed
 
 SampleColumn = Literal[
     "prompt_id",
@@ -54,7 +55,6 @@ class OpenAiApiEntrant(WrittenEntrant):
         revision: Which state of the model stands behind the name.
         temperature: Sampling temperature; None decodes greedily.
         top_p: Draws from the most probable tokens that together have this probability.
-        max_new_tokens: The most tokens of one response.
         max_tokens_field: The server's name for that field; detected if left out. Does not count in
             the identity of responses.
         stop: Texts that end a response; they are not a part of it.
@@ -68,13 +68,13 @@ class OpenAiApiEntrant(WrittenEntrant):
     """
 
     kind: ClassVar[str] = "openai"
+    takes_seed: ClassVar[bool] = True
     loader: Literal["openai_api"]
     base_url: ServerAddress
     model: str = Field(min_length=1)
     revision: str | None = None
     temperature: float | None = Field(default=None, gt=0)
     top_p: float | None = Field(default=None, gt=0, le=1)
-    max_new_tokens: int = Field(default=256, ge=1)
     max_tokens_field: Literal["max_tokens", "max_completion_tokens"] | None = None
     stop: StopStrings | None = None
     system_prompt: str | None = None
@@ -127,9 +127,27 @@ class OpenAiApiEntrant(WrittenEntrant):
         return OPENAI_API.name
 
     @property
-    def priced_as(self) -> str:
-        """The model's name, which a price may be configured for."""
+    def server(self) -> ServerAddress:
+        """Where the server answers."""
+        return self.base_url
+
+    @property
+    def model_name(self) -> str:
+        """The model's name as the server knows it."""
         return self.model
+
+    def own_params(self, prompt: Prompt) -> dict[str, Any]:
+        """Return what is said to a chat server alone, so that no default of its own counts."""
+        if self.temperature is None:
+            params: dict[str, Any] = {"temperature": 0.0}
+        else:
+            # The whole distribution: some servers cut its tail as the model's files suggest.
+            params = {"top_p": 1.0 if self.top_p is None else self.top_p}
+        if self.stop is not None:
+            params["stop_sequences"] = list(self.stop)
+        params["seed"] = prompt_seed(prompt.name, self.seed)
+        params["extra_body"] = self.extra_body or {}
+        return params
 
     @property
     def unasked(self) -> Sequence[str]:
@@ -186,7 +204,12 @@ class AnthropicApiEntrant(EntrantSpec):
         return self.temperature == 0
 
     @property
-    def priced_as(self) -> str:
+    def longest_response(self) -> int:
+        """The most tokens of one response."""
+        return self.max_new_tokens
+
+    @property
+    def model_name(self) -> str:
         """The model's id."""
         return self.model
 
@@ -217,7 +240,6 @@ class VanillaHfEntrant(GeneratedEntrant):
         top_k: Draws from this many of the most probable tokens.
         min_p: Draws from tokens at least this probable, as a share of the most probable one's.
         repetition_penalty: Divides the scores of tokens that the prompt or the response has.
-        max_new_tokens: The most tokens of one response.
         stop: Texts that end a response; they are not a part of it.
         system_prompt: Put before the prompt in the chat template, if given.
         template_arguments: Further variables of the chat template, such as `enable_thinking:
@@ -234,7 +256,6 @@ class VanillaHfEntrant(GeneratedEntrant):
     top_k: int | None = Field(default=None, ge=1)
     min_p: float | None = Field(default=None, ge=0, le=1)
     repetition_penalty: float | None = Field(default=None, gt=0)
-    max_new_tokens: int = Field(default=256, ge=1)
     stop: StopStrings | None = None
     system_prompt: str | None = None
     template_arguments: TemplateArguments | None = None
@@ -317,6 +338,11 @@ class RecordedEntrant(EntrantSpec):
         return True
 
     @property
+    def model_name(self) -> str | None:
+        """The file's name for the model, where it holds several."""
+        return self.model
+
+    @property
     def upstream_asset(self) -> str | None:
         """The key of the asset that holds the responses, if one does."""
         return self.responses.asset
@@ -365,6 +391,8 @@ LOADERS: tuple[LoaderRow, ...] = (*_CORE, *added_rows("loaders", _CORE))
 """One row for each loader."""
 _ROW_OF = {row.entrant: row for row in LOADERS}
 if TYPE_CHECKING:
+    from typing_extensions import TypeIs
+
     AnyEntrant = EntrantSpec
 else:
     AnyEntrant = Union[tuple(_ROW_OF)]  # noqa: UP007  # a tuple has no |
@@ -373,6 +401,11 @@ else:
 def loader_of(entrant: AnyEntrant) -> LoaderRow:
     """Return the row of an entrant's loader."""
     return _ROW_OF[type(entrant)]
+
+
+def has_server(entrant: AnyEntrant) -> "TypeIs[OpenAiApiEntrant]":
+    """Return whether an entrant has a server of its own, which is asked as the config says."""
+    return entrant.server is not None
 
 
 def get_entrant(entrants: Sequence[AnyEntrant], entrant_id: str) -> AnyEntrant:

@@ -187,6 +187,11 @@ class GeneratedEntrant(WrittenEntrant):
     weights: Location
 
     @property
+    def model_place(self) -> Location:
+        """The folder with the weights."""
+        return self.weights
+
+    @property
     def needed_shards(self) -> Mapping[str, NeededShards]:
         """Which shards it is made of, by the name of the adapter; none by default."""
         return {}
@@ -220,7 +225,6 @@ class CustomPoeEntrant(GeneratedEntrant):
         needs_uncertainty: Ask the uncertainty head about every response.
         beta: Weight of each verifier in the product. With 1 and eight verifiers that agree, the
             product is as sharp as one head at an eighth of the temperature; 1/8 undoes that.
-        max_new_tokens: The most tokens of one response.
         system_prompt: Put before the prompt in the chat template, if given.
         template_arguments: Further variables of the chat template, such as `enable_thinking:
             false`.
@@ -234,7 +238,6 @@ class CustomPoeEntrant(GeneratedEntrant):
     temperature: float | None = Field(default=None, gt=0)
     needs_uncertainty: bool = False
     beta: float = Field(default=1.0, gt=0)
-    max_new_tokens: int = Field(default=256, ge=1)
     system_prompt: str | None = None
     template_arguments: TemplateArguments | None = None
     dtype: Precision | None = None

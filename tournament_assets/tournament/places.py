@@ -2,7 +2,7 @@
 
 import ipaddress
 import socket
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import ClassVar, Self
 from urllib.parse import urlsplit
 
@@ -114,6 +114,10 @@ class ServerAddress(Frozen):
         if problem is not None:
             raise ValueError(problem)
         return self
+
+    def base_url(self, environment: Mapping[str, str]) -> str:
+        """Return the base URL; empty if the variable that holds it is not set."""
+        return self.url or environment.get(self.env or "", "")
 
 
 def origin_of(url: str) -> str | None:

@@ -1,19 +1,10 @@
-"""A loader of a folder of text files, one for each prompt that is answered.
-
-Entrants are read before anything that knows a config, so the functions import what they need.
-"""
+"""A loader of a folder of text files, one for each prompt that is answered."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
-from tournament_assets.tournament.entrant_settings import EntrantSpec, LoaderRow
-from tournament_assets.tournament.places import Location
-from tournament_assets.tournament.prompts import GeneratedResponse, Prompt
-
-if TYPE_CHECKING:
-    from tournament_assets.project.plan import TournamentPlan
-    from tournament_assets.responses.entrant_responses import Wanted
-    from tournament_assets.responses.local_responses import CompletedResponses
+from tournament_assets import extension
+from tournament_assets.extension import EntrantSpec, LoaderRow, Location
 
 
 class TextFilesEntrant(EntrantSpec):
@@ -33,26 +24,24 @@ class TextFilesEntrant(EntrantSpec):
 
 
 def read_answers(
-    entrant: TextFilesEntrant, plan: "TournamentPlan", bank: Sequence[Prompt]
-) -> list[GeneratedResponse]:
+    entrant: TextFilesEntrant,
+    plan: "extension.TournamentPlan",
+    bank: Sequence["extension.Prompt"],
+) -> list["extension.GeneratedResponse"]:
     """Return the responses of the files that are there, in bank order."""
-    from tournament_assets.project.project_files import places_of
-
-    (folder,) = places_of(entrant, plan.project)
+    (folder,) = extension.places_of(entrant, plan.project)
     files = {prompt.prompt_id: folder / f"{prompt.prompt_id}.txt" for prompt in bank}
     return [
-        GeneratedResponse(prompt_id, file.read_text(encoding="utf-8"), "recorded")
+        extension.GeneratedResponse(prompt_id, file.read_text(encoding="utf-8"), "recorded")
         for prompt_id, file in files.items()
         if file.is_file()
     ]
 
 
-def answer(entrant: TextFilesEntrant, wanted: "Wanted") -> "CompletedResponses":
+def answer(entrant: TextFilesEntrant, wanted: "extension.Wanted") -> "extension.CompletedResponses":
     """Return the responses to the prompts that are wanted."""
-    from tournament_assets.responses.local_responses import CompletedResponses
-
     responses = read_answers(entrant, wanted.plan, wanted.prompts)
-    return CompletedResponses(responses, 0, "a folder of text files")
+    return extension.CompletedResponses(responses, 0, "a folder of text files")
 
 
 ROWS = (
