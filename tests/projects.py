@@ -12,10 +12,11 @@ from typing import Any
 import yaml
 
 from tournament_assets.foundation.extensions import installed_extras
+from tournament_assets.graph.automation.stage_runs import StageListener
 from tournament_assets.graph.plain_runs import PlainRun, run_plainly, run_unrecorded
 from tournament_assets.graph.run_options import RunOptions
 from tournament_assets.graph.run_summaries import RunSummary
-from tournament_assets.launching import StageListener, run_tournament
+from tournament_assets.launching import run_tournament
 from tournament_assets.project.plan import load_plan
 from tournament_assets.reports.csv_tables import read_csv_table
 from tournament_assets.storage.tables import to_arrow

@@ -16,7 +16,7 @@ does not load what `assets` needs; what a row needs only once it is called is be
 | | `SubmittedRequest`, `TokenUsage`, `JudgeError`, `JudgeFailure` |
 | `prices` | `ConfiguredPrice` |
 | `loaders` | `LoaderRow`, `EntrantSpec`, `WrittenEntrant`, `Location`, `Wanted`, |
-| | `CompletedResponses`, `GeneratedResponse`, `places_of` |
+| | `CompletedResponses`, `GeneratedResponse`, `Prompt`, `places_of` |
 | `formats` | `RowFormat`, `FormatOptions`, `LeftOut` |
 | `commands`, `configs` | `load_config`, `TournamentPlan`, `TournamentConfig` |
 | any | `rows_of`, `render_template`, `InputError`, and the rows of tables: |
