@@ -1,6 +1,12 @@
 """What every loader promises; each function checks one promise, for a `LoaderCase`."""
 
+import os
+import sqlite3
+import subprocess
+import sys
+import time
 from collections.abc import Callable, Mapping
+from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -11,9 +17,15 @@ import yaml
 import tournament_assets as ta
 from tests.projects import SmallProject, make_project
 from tournament_assets.graph.assets.observed_inputs import read_inputs, stamp_inputs
+from tournament_assets.graph.plain_runs import PlainRun
 from tournament_assets.graph.recipe_book import RecipeBook, up_to_date
+from tournament_assets.judging.costs.estimates import JudgingEstimate
+from tournament_assets.preparing.estimates import estimate_judging
 from tournament_assets.project.config_files import load_config
 from tournament_assets.project.plan import TournamentPlan, plan_of
+from tournament_assets.storage.tables import content_version
+from tournament_assets.tournament.asset_rows import ResponseRow
+from tournament_assets.verdicts.judge_requests import open_ledger
 
 NAME = "tested"
 N_PROMPTS = 6
@@ -74,26 +86,49 @@ def _version(plan: TournamentPlan) -> str | None:
     return version.version
 
 
+def _generated_now(made: PlainRun) -> int:
+    """Return how many responses were asked for, where services are asked first or where not."""
+    asked = (
+        made.metadata.get(key, {})
+        for key in [("entrant_requests", ""), ("entrant_responses", NAME)]
+    )
+    return sum(metadata.get("generated_now", 0) for metadata in asked)
+
+
 def check_run_and_run_again(case: LoaderCase, folder: Path) -> None:
     """An entrant answers every prompt, and asks for nothing when it runs again."""
     project = case.project(folder)
     first = project.tables("report", environment=case.environment)
     rows = first.frame("entrant_responses", NAME)
     assert len(rows) == N_PROMPTS
-    assert NAME in first.frame("report").set_index("format")["content"]["markdown"]
+    assert first.metadata["entrant_responses", NAME]["source"]
+    pages = first.frame("report").set_index("format")["content"]
+    assert NAME in pages["markdown"]
+    assert f"responses {NAME}" in pages["html"]
+    assert content_version(ResponseRow, rows) in pages["html"]
     again = project.tables("entrant_responses", environment=case.environment)
-    assert again.metadata["entrant_responses", NAME]["generated_now"] == 0
+    assert _generated_now(again) == 0
     assert list(again.frame("entrant_responses", NAME)["response"]) == list(rows["response"])
 
 
 def check_estimate(case: LoaderCase, folder: Path) -> None:
-    """The estimate after the responses exist is what the judge is then asked."""
+    """An estimate says what is then asked, before the responses exist and when they do."""
     project = case.project(folder)
-    project.tables("entrant_responses", environment=case.environment)
-    loaded = ta.load(project.config_path, environment={**project.environment, **case.environment})
-    estimated = loaded.estimate("pilot").requests
+    first = _estimate(case, project)
+    made = project.tables("entrant_responses", environment=case.environment)
+    priced = sum(each.workload.to_ask for each in first.responses)
+    assert priced == (_generated_now(made) if first.responses else 0)
+    second = _estimate(case, project)
+    assert sum(each.workload.to_ask for each in second.responses) == 0
     judged = project.tables("judge_replies", environment=case.environment)
-    assert estimated == len(judged.frame("judge_replies", "factuality"))
+    n_asked = len(judged.frame("judge_replies", "factuality"))
+    assert [first.to_ask, second.to_ask] == [n_asked, n_asked]
+
+
+def _estimate(case: LoaderCase, project: SmallProject) -> JudgingEstimate:
+    plan = case.plan(project)
+    with open_ledger(plan.project.ledger_url) as ledger:
+        return estimate_judging(plan, "pilot", ledger=ledger)
 
 
 def check_edit_is_noticed(case: LoaderCase, folder: Path) -> None:
@@ -114,19 +149,56 @@ def check_edit_is_noticed(case: LoaderCase, folder: Path) -> None:
 
 
 def check_edit_makes_out_of_date(case: LoaderCase, folder: Path) -> None:
-    """After an edit, `up_to_date` names the entrant."""
+    """After an edit, the sensor has to look, and it and `up_to_date` name the entrant."""
     import dagster as dg
+
+    from tournament_assets.graph.automation.edits import look_at_inputs, state_of
 
     project = case.project(folder)
     project.run_recorded(environment=case.environment)
     with dg.DagsterInstance.from_config(project.environment["DAGSTER_HOME"]) as instance:
         plan = case.plan(project)
         assert up_to_date(RecipeBook(plan, instance, known=read_inputs(plan))).passed
+        state = state_of(plan, instance)
+        assert state == state_of(plan, instance)
         assert case.edit is not None
         case.edit(folder)
+        assert state_of(plan, instance) != state
+        assert f"entrants of {NAME}" in look_at_inputs(plan, instance, {}).sentence
         check = up_to_date(RecipeBook(plan, instance, known=read_inputs(plan)))
     assert not check.passed
     assert NAME in check.description
+
+
+_RUN = """
+import sys
+from pathlib import Path
+from tests.projects import SmallProject
+SmallProject(Path(sys.argv[1])).tables("entrant_responses", environment=dict(os.environ))
+"""
+
+
+def check_killed_run_goes_on(case: LoaderCase, folder: Path) -> None:
+    """A run that is killed between two responses asks for the others alone."""
+    project = case.project(folder, batch_size=1)
+    environment = {**os.environ, **project.environment, **case.environment}
+    command = [sys.executable, "-c", f"import os{_RUN}", str(folder)]
+    with subprocess.Popen(command, env=environment) as process:
+        while not (n_kept := _n_kept(project)) and process.poll() is None:
+            time.sleep(0.005)
+        process.kill()
+    n_kept = max(n_kept, _n_kept(project))
+    made = project.tables("entrant_responses", environment=case.environment)
+    assert len(made.frame("entrant_responses", NAME)) == N_PROMPTS
+    assert n_kept
+    assert _generated_now(made) == N_PROMPTS - n_kept
+
+
+def _n_kept(project: SmallProject) -> int:
+    path = project.folder / "ledger" / "ledger.sqlite"
+    with suppress(sqlite3.OperationalError), closing(sqlite3.connect(path)) as ledger:
+        return int(ledger.execute("SELECT COUNT(*) FROM responses").fetchone()[0])
+    return 0
 
 
 def check_preflight(case: LoaderCase, folder: Path) -> None:

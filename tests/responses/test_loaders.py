@@ -12,7 +12,13 @@ import pytest
 
 from tests.chat_server import ChatServer
 from tests.projects import recorded_responses, write_json_lines
-from tests.responses.loader_contract import PROMISES, LoaderCase, check_preflight
+from tests.responses.loader_contract import (
+    PROMISES,
+    LoaderCase,
+    check_edit_makes_out_of_date,
+    check_killed_run_goes_on,
+    check_preflight,
+)
 from tournament_assets.tournament.entrants import LOADERS
 
 DATA = Path(str(resources.files("tournament_assets") / "data"))
@@ -110,3 +116,20 @@ def test_a_loader_keeps_its_promise(
         pytest.skip("no file has to be there")
     environment = {"SERVER": chat.url} if name == "openai_api" else {}
     promise(replace(case, environment=environment), tmp_path / "project")
+
+
+@pytest.mark.e2e
+@pytest.mark.parametrize("name", [name for name, case in CASES.items() if case.edit is not None])
+def test_the_sensor_notices_an_edit_of_what_an_entrant_is_made_of(
+    name: str, tmp_path: Path
+) -> None:
+    check_edit_makes_out_of_date(CASES[name], tmp_path / "project")
+
+
+@pytest.mark.e2e
+@pytest.mark.parametrize(
+    "name", [name for name in CASES if name not in ("recorded", "anthropic_api")]
+)
+def test_a_killed_loader_goes_on_where_it_was(name: str, tmp_path: Path, chat: ChatServer) -> None:
+    environment = {"SERVER": chat.url} if name == "openai_api" else {}
+    check_killed_run_goes_on(replace(CASES[name], environment=environment), tmp_path / "project")
