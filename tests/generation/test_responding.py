@@ -13,6 +13,7 @@ import pytest
 import torch
 
 from tournament_assets.foundation.errors import GenerationError, InputError
+from tournament_assets.foundation.fingerprints import prompt_seed
 from tournament_assets.generation import responding
 from tournament_assets.generation.hydra.decoding import CapturedRounds
 from tournament_assets.generation.loading import LoadedEntrant, build_entrant
@@ -28,7 +29,7 @@ from tournament_assets.generation.responding import (
     measure_peak,
 )
 from tournament_assets.tournament.entrants import LocalEntrant
-from tournament_assets.tournament.prompts import GeneratedResponse, Prompt, prompt_seed
+from tournament_assets.tournament.prompts import GeneratedResponse, Prompt
 
 from .builders import TINY, Settle, describe
 from .hydra_builders import CountingRecorder, write_shard

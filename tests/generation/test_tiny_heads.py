@@ -11,6 +11,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from tournament_assets.foundation.fingerprints import prompt_seed
 from tournament_assets.generation.hydra.decoded import DecodingMode, DecodingSettings
 from tournament_assets.generation.hydra.decoding import decode
 from tournament_assets.generation.hydra.hydra_model import (
@@ -22,7 +23,7 @@ from tournament_assets.generation.hydra.shards import HeadShards, head_shape, re
 from tournament_assets.generation.loading import LoadedEntrant
 from tournament_assets.generation.models.chat_prompts import EncodedPrompt, encode_chat, pad_right
 from tournament_assets.tournament.hydra_entrants import CORRECTNESS_PROMPT, fill_in
-from tournament_assets.tournament.prompts import Prompt, prompt_seed
+from tournament_assets.tournament.prompts import Prompt
 
 from .builders import DATA
 from .reference_decoder import merge_heads

@@ -10,6 +10,7 @@ from scipy.stats import chi2_contingency
 from torch import Tensor
 
 from tournament_assets.foundation.errors import GenerationError, InputError
+from tournament_assets.foundation.fingerprints import prompt_seed
 from tournament_assets.generation import responding
 from tournament_assets.generation.hydra.decoding import draw_uniforms
 from tournament_assets.generation.loading import LoadedEntrant, build_entrant
@@ -22,7 +23,7 @@ from tournament_assets.generation.vanilla_responding import (
     draw_tokens,
 )
 from tournament_assets.tournament.entrants import VanillaHfEntrant
-from tournament_assets.tournament.prompts import GeneratedResponse, Prompt, prompt_seed
+from tournament_assets.tournament.prompts import GeneratedResponse, Prompt
 
 from .architectures import ARCHITECTURES, Architecture
 from .builders import Settle, describe

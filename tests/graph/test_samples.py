@@ -13,6 +13,7 @@ from tests.chat_server import MODEL, ChatServer, chat_server
 from tests.projects import SmallProject, bank_rows, make_project
 from tests.rows import table_rows
 from tournament_assets.definitions import default_ledger_url
+from tournament_assets.foundation.fingerprints import prompt_seed
 from tournament_assets.graph.plain_runs import PlainRun
 from tournament_assets.graph.table import row_of
 from tournament_assets.ledger import Ledger
@@ -26,7 +27,6 @@ from tournament_assets.tournament.prompts import (
     GeneratedResponse,
     answer_key,
     parse_prompt_bank,
-    prompt_seed,
     sample_name,
 )
 

@@ -19,6 +19,7 @@ from tests.chat_server import (
 )
 from tests.chat_server import complete as complete_entrant
 from tournament_assets.foundation.errors import GenerationError, InputError
+from tournament_assets.foundation.fingerprints import prompt_seed
 from tournament_assets.ledger import Ledger
 from tournament_assets.responses.api_responses import (
     build_response_requests,
@@ -27,7 +28,7 @@ from tournament_assets.responses.api_responses import (
 )
 from tournament_assets.responses.local_responses import CompletedResponses
 from tournament_assets.tournament.places import ServerAddress
-from tournament_assets.tournament.prompts import GeneratedResponse, prompt_seed
+from tournament_assets.tournament.prompts import GeneratedResponse
 
 NAMES = [f"p{number:02d}" for number in range(30)]
 PROMPTS = prompts_named(*NAMES)

@@ -8,6 +8,7 @@ from pydantic import ValidationError
 
 from tests.chat_server import api_entrant
 from tournament_assets.foundation.errors import InputError
+from tournament_assets.foundation.fingerprints import prompt_seed
 from tournament_assets.tournament.entrants import (
     AnthropicApiEntrant,
     AnyEntrant,
@@ -17,7 +18,6 @@ from tournament_assets.tournament.entrants import (
     get_entrant,
 )
 from tournament_assets.tournament.places import Location, ResponsesPlace, ServerAddress
-from tournament_assets.tournament.prompts import prompt_seed
 
 HERE = Location(path="weights")
 GREEDY = VanillaHfEntrant(entrant_id="greedy", loader="vanilla_hf", weights=HERE)

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from tests.projects import SmallProject, make_project
-from tournament_assets.foundation.fingerprints import fingerprint
+from tournament_assets.foundation.fingerprints import fingerprint, prompt_seed
 from tournament_assets.graph.settings import draw_settings
 from tournament_assets.project.plan import TournamentPlan, load_plan, select_prompts
 from tournament_assets.responses.api_responses import (
@@ -25,7 +25,6 @@ from tournament_assets.tournament.prompts import (
     answer_key,
     draw_samples,
     first_samples,
-    prompt_seed,
     repeat_for_samples,
 )
 

@@ -68,3 +68,16 @@ def program_fingerprint() -> str:
             if path.suffix in _CODE_SUFFIXES and path.is_file()
         ]
     )
+
+
+def prompt_seed(name: str, seed: int | None = None) -> int:
+    """Seed of a prompt's random numbers: SHA-256 of its name, modulo 2**32.
+
+    Every entrant draws the same numbers for the same prompt, whatever else is in its batch.
+
+    Args:
+        name: The name of a prompt, or of a sample of it.
+        seed: Changes the numbers; with None they depend on the name alone.
+    """
+    text = name if seed is None else f"{seed}\0{name}"
+    return int.from_bytes(hashlib.sha256(text.encode()).digest(), "big") % 2**32

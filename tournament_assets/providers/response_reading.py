@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from tournament_assets.foundation.fingerprints import prompt_seed
 from tournament_assets.foundation.json_lines import Json, JsonObject
 from tournament_assets.judging.batch_service import ReplyRow
 from tournament_assets.judging.settlement.records import StoredReply
@@ -13,13 +14,7 @@ from tournament_assets.providers.openai.wire_format import (
 )
 from tournament_assets.providers.service_words import mapping, parse_object, quote_service
 from tournament_assets.tournament.entrants import ApiEntrant, OpenAiApiEntrant, has_server
-from tournament_assets.tournament.prompts import (
-    GeneratedResponse,
-    Prompt,
-    ToldApart,
-    cut_thought,
-    prompt_seed,
-)
+from tournament_assets.tournament.prompts import GeneratedResponse, Prompt, ToldApart, cut_thought
 
 _FINISH_REASONS = {"end_turn": "stop", "max_tokens": "length"}
 _QUOTED_LENGTH = 300

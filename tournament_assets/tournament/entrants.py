@@ -13,7 +13,7 @@ from pydantic import Field, field_validator, model_validator
 
 from tournament_assets.foundation.errors import InputError
 from tournament_assets.foundation.extensions import added_rows
-from tournament_assets.foundation.fingerprints import fingerprint
+from tournament_assets.foundation.fingerprints import fingerprint, prompt_seed
 from tournament_assets.tournament.entrant_settings import (
     EntrantSpec,
     ExtraFields,
@@ -28,7 +28,9 @@ from tournament_assets.tournament.entrant_settings import (
 from tournament_assets.tournament.hydra_entrants import CustomPoeEntrant, GeneratedEntrant
 from tournament_assets.tournament.judge_services import ANTHROPIC, OPENAI_API, owner_of
 from tournament_assets.tournament.places import Location, ResponsesPlace, ServerAddress
-from tournament_assets.tournament.prompts import Prompt, prompt_seed
+
+if TYPE_CHECKING:
+    from tournament_assets.tournament.prompts import Prompt
 
 SampleColumn = Literal[
     "prompt_id",
@@ -136,7 +138,7 @@ class OpenAiApiEntrant(WrittenEntrant):
         """The model's name as the server knows it."""
         return self.model
 
-    def own_params(self, prompt: Prompt) -> dict[str, Any]:
+    def own_params(self, prompt: "Prompt") -> dict[str, Any]:
         """Return what is said to a chat server alone, so that no default of its own counts."""
         if self.temperature is None:
             params: dict[str, Any] = {"temperature": 0.0}

@@ -5,7 +5,6 @@ A response carries its decoder's diagnostics, which are summarised here for each
 
 from __future__ import annotations
 
-import hashlib
 import json
 import math
 import re
@@ -227,19 +226,6 @@ def share_of_each(prompts: Sequence[Prompt], share: float) -> dict[str, int]:
     available = Counter(prompt.source for prompt in prompts)
     # Three tenths of ten are three, whatever the product of the floats says.
     return {source: math.ceil(share * count - 1e-9) for source, count in available.items()}
-
-
-def prompt_seed(name: str, seed: int | None = None) -> int:
-    """Seed of a prompt's random numbers: SHA-256 of its name, modulo 2**32.
-
-    Every entrant draws the same numbers for the same prompt, whatever else is in its batch.
-
-    Args:
-        name: The name of a prompt, or of a sample of it.
-        seed: Changes the numbers; with None they depend on the name alone.
-    """
-    text = name if seed is None else f"{seed}\0{name}"
-    return int.from_bytes(hashlib.sha256(text.encode()).digest(), "big") % 2**32
 
 
 TIME = "seconds"

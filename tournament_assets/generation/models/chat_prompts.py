@@ -11,8 +11,9 @@ import torch
 from torch import Tensor
 
 from tournament_assets.foundation.errors import InputError, Problems
+from tournament_assets.foundation.fingerprints import prompt_seed
 from tournament_assets.foundation.json_lines import JsonObject
-from tournament_assets.tournament.prompts import Prompt, prompt_seed
+from tournament_assets.tournament.prompts import Prompt
 
 NO_TEMPLATE = ""
 """In place of a chat template: the text is used as it is."""
