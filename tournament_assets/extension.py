@@ -18,7 +18,7 @@ does not load what `assets` needs; what a row needs only once it is called is be
 | `loaders` | `LoaderRow`, `EntrantSpec`, `WrittenEntrant`, `Location`, `Wanted`, |
 | | `CompletedResponses`, `GeneratedResponse`, `Prompt`, `places_of` |
 | `formats` | `RowFormat`, `FormatOptions`, `LeftOut` |
-| `commands`, `configs` | `load_config`, `TournamentPlan`, `TournamentConfig` |
+| `commands`, `configs` | `load_config`, `ConfigFile`, `TournamentPlan`, `TournamentConfig` |
 | any | `rows_of`, `render_template`, `InputError`, and the rows of tables: |
 | | `ResponseRow`, `MatchRow`, `JudgeReplyRow`, `VerdictRow`, `RatingRow`, `MeasureRow` |
 """

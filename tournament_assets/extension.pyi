@@ -19,6 +19,7 @@ from tournament_assets.judging.batch_service import ReplyRow as ReplyRow
 from tournament_assets.judging.batch_service import SubmittedRequest as SubmittedRequest
 from tournament_assets.judging.batch_service import TakesBatches as TakesBatches
 from tournament_assets.judging.batch_service import TokenUsage as TokenUsage
+from tournament_assets.project.config_files import ConfigFile as ConfigFile
 from tournament_assets.project.config_files import load_config as load_config
 from tournament_assets.project.plan import TournamentPlan as TournamentPlan
 from tournament_assets.project.project_files import places_of as places_of
