@@ -11,8 +11,9 @@ import venv
 from pathlib import Path
 
 import pytest
+import yaml
 
-from tests.projects import make_project
+from tests.projects import make_project, recorded_responses
 from tests.test_house import ROOT
 from tournament_assets import extension
 
@@ -110,16 +111,22 @@ def test_what_is_installed_shows_everywhere_and_vanishes_with_it(tmp_path: Path)
     seats = project.config_path.read_text()
     run(*pip, "install", *offline, str(tmp_path / "source"))
     project.seat({"service": "echo", "model": "echo-1"})
+    (project.folder / "texts").mkdir()
+    for row in recorded_responses("mixed"):
+        (project.folder / "texts" / f"{row['prompt_id']}.txt").write_text(row["response"])
+    entrants = yaml.safe_load(seats)["entrants"][:2]
+    texts = {"entrant_id": "texts", "loader": "text_files", "folder": {"path": "texts"}}
+    project.edit_config(entrants=[*entrants, texts])
     run("-c", "import tournament_example.services")  # first of all, as its own tests would
     shown = json.loads(run("-c", SHOWN, str(project.folder), "example"))
     for place, word in ADDED.items():
         assert word in shown[place]
-    for words in ("mentions of length", "counts a tie as half a win"):
+    for words in ("mentions of length", "counts a tie as half a win", "responses texts"):
         assert words in shown["page"]
     assert shown["versions"] == {"tournament-example": "1.0"}
     assert min(shown["usd"]) > 0
     assert all(n > 0 for n in shown["words"])
-    assert run("-m", "tournament_assets", "entrants", config) == "careful sloppy mixed\n"
+    assert run("-m", "tournament_assets", "entrants", config) == "careful sloppy texts\n"
     assert "tournament-example 1.0" in run("-m", "tournament_assets", "doctor", "--config", config)
 
     run(*pip, "uninstall", "--yes", "tournament-example")
