@@ -50,7 +50,7 @@ def answer(entrant, wanted):
     identity, (script,) = entrant_fingerprint(entrant, project), places_of(entrant, project)
     prompts = {each.fingerprint: each for each in wanted.prompts}
     with wanted.resources.ledger.open() as ledger:
-        known = ledger.responses(identity, prompts)
+        known = ledger.responses(identity, prompts, cuts_thoughts=False)
         for key in prompts.keys() - known.keys():
             asked = prompts[key]
             done = subprocess.run(
@@ -58,7 +58,7 @@ def answer(entrant, wanted):
             )
             response = GeneratedResponse(asked.prompt_id, done.stdout, "stop")
             ledger.keep_responses(identity, [(key, response)])
-        kept = ledger.responses(identity, prompts)
+        kept = ledger.responses(identity, prompts, cuts_thoughts=False)
     return CompletedResponses([*kept.values()], len(prompts) - len(known), "by a program")
 """
 SCRIPT = """

@@ -63,7 +63,9 @@ def kept(project: SmallProject) -> dict[str, str]:
     entrant = api_entrant()
     with closing(Ledger(default_ledger_url(project.folder))) as ledger:
         found = ledger.responses(
-            entrant.fingerprint(entrant.content_hash), [prompt.fingerprint for prompt in bank()]
+            entrant.fingerprint(entrant.content_hash),
+            [prompt.fingerprint for prompt in bank()],
+            cuts_thoughts=False,
         )
     return {response.prompt_id: response.text for response in found.values()}
 

@@ -94,7 +94,7 @@ def classify(
         ("succeeded", "end_turn", PAGE, FailureClass.INFRASTRUCTURE),
         ("succeeded", "end_turn", "VERDICT: ABSTAIN", FailureClass.UNREADABLE),
         ("succeeded", "tool_use", "VERDICT: A", FailureClass.UNREADABLE),
-        ("succeeded", None, "VERDICT: A", FailureClass.UNREADABLE),
+        ("succeeded", None, "VERDICT: A", None),
     ],
 )
 def test_every_failure_has_its_class(

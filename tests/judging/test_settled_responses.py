@@ -104,11 +104,11 @@ def test_what_the_model_said_is_a_response(changed: dict[str, Any], finish_reaso
 @pytest.mark.parametrize(
     ("reply", "reason"),
     [
-        (row(stop_reason="refusal"), "the model refused to answer"),
+        (row(stop_reason="refusal"), "a filter withheld the answer"),
         (row(stop_reason="model_context_window_exceeded"), "exceed the model's context"),
-        (row(stop_reason="pause_turn"), "stop_reason 'pause_turn'; expected 'end_turn' or"),
-        (row(stop_reason=None), "stop_reason None"),
-        (replace(row(), text=None), "expected 'end_turn' or 'max_tokens'"),
+        (row(stop_reason="pause_turn"), "called a tool"),
+        (row(stop_reason="error"), "broke the answer off"),
+        (replace(row(), text=None), "without a text"),
         (failed_row("id", "errored:invalid_request_error"), "for good (invalid_request_error)"),
     ],
 )

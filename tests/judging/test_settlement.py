@@ -302,7 +302,6 @@ def test_when_everything_has_a_verdict_nothing_is_left(bench: Bench) -> None:
         {"text": None},
         {"stop_reason": "max_tokens"},
         {"stop_reason": "pause_turn"},
-        {"stop_reason": None},
     ],
 )
 def test_an_unreadable_reply_leaves_a_second_question(reply: dict[str, Any]) -> None:

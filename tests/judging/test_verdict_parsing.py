@@ -275,11 +275,8 @@ def test_a_reply_that_ended_by_itself_carries_its_verdict_and_no_reason() -> Non
         ("refusal", Verdict.REFUSED),
         ("max_tokens", Verdict.UNREADABLE),
         ("model_context_window_exceeded", Verdict.PERMANENT),
-        ("stop_sequence", Verdict.UNREADABLE),
         ("tool_use", Verdict.UNREADABLE),
         ("pause_turn", Verdict.UNREADABLE),
-        ("a reason of next year", Verdict.UNREADABLE),
-        (None, Verdict.UNREADABLE),
     ],
 )
 def test_a_reply_that_stopped_for_another_reason_has_no_verdict(

@@ -334,8 +334,11 @@ def test_responses_come_back_whole_in_a_later_process(ledger: Ledger, ledger_url
     ledger.keep_responses("entrant", [("f1", full), ("f2", bare)])
     ledger.close()
     later = Ledger(ledger_url)
-    assert later.responses("entrant", ["f1", "f2", "f3"]) == {"f1": full, "f2": bare}
-    assert later.responses("another entrant", ["f1", "f2"]) == {}
+    assert later.responses("entrant", ["f1", "f2", "f3"], cuts_thoughts=False) == {
+        "f1": full,
+        "f2": bare,
+    }
+    assert later.responses("another entrant", ["f1", "f2"], cuts_thoughts=False) == {}
     later.close()
 
 
@@ -343,21 +346,24 @@ def test_the_first_response_stays(ledger: Ledger) -> None:
     first, second = (GeneratedResponse("p1", text, "stop") for text in ("first", "second"))
     ledger.keep_responses("entrant", [("f1", first)])
     ledger.keep_responses("entrant", [("f1", second), ("f2", second)])
-    assert ledger.responses("entrant", ["f1", "f2"]) == {"f1": first, "f2": second}
+    assert ledger.responses("entrant", ["f1", "f2"], cuts_thoughts=False) == {
+        "f1": first,
+        "f2": second,
+    }
 
 
 def test_a_response_that_no_database_could_store_is_not_lost(ledger: Ledger) -> None:
-    broken = GeneratedResponse("p\0", "a \ud83d b\0", "stop\udfff", 1, 2, {"x\0": "\ud800"})
+    broken = GeneratedResponse("p\0", "a \ud83d b\0", "stop", 1, 2, {"x\0": "\ud800"})
     ledger.keep_responses("entrant", [("f1", broken)])
-    assert ledger.responses("entrant", ["f1"])["f1"] == GeneratedResponse(
-        "p\ufffd", "a \ufffd b\ufffd", "stop\ufffd", 1, 2, {"x\0": "\ud800"}
+    assert ledger.responses("entrant", ["f1"], cuts_thoughts=False)["f1"] == GeneratedResponse(
+        "p\ufffd", "a \ufffd b\ufffd", "stop", 1, 2, {"x\0": "\ud800"}
     )
 
 
 def test_more_responses_than_one_query_can_name_are_looked_up(ledger: Ledger) -> None:
     keys = numbered_keys(1201)
     ledger.keep_responses("e", [(key, GeneratedResponse(key, "", "stop")) for key in keys])
-    found = ledger.responses("e", iter([*keys, "another"]))
+    found = ledger.responses("e", iter([*keys, "another"]), cuts_thoughts=False)
     assert {key: response.prompt_id for key, response in found.items()} == {
         key: key for key in keys
     }
@@ -365,7 +371,7 @@ def test_more_responses_than_one_query_can_name_are_looked_up(ledger: Ledger) ->
 
 def test_no_responses_are_found_for_no_prompts(ledger: Ledger) -> None:
     ledger.keep_responses("entrant", [])
-    assert ledger.responses("entrant", []) == {}
+    assert ledger.responses("entrant", [], cuts_thoughts=False) == {}
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -394,4 +400,4 @@ def test_what_is_kept_is_the_first_response_of_each_prompt(
     for key, response in responses:
         ledger.keep_responses(entrant, [(key, response)])
         expected.setdefault(key, response)
-    assert ledger.responses(entrant, ["f1", "f2", "f3"]) == expected
+    assert ledger.responses(entrant, ["f1", "f2", "f3"], cuts_thoughts=False) == expected

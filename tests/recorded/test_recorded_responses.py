@@ -153,7 +153,7 @@ def test_finish_reasons_and_token_counts_are_kept(tmp_path: Path) -> None:
         ("end_turn", "stop"),
         ("length", "length"),
         ("max_tokens", "length"),
-        ("content_filter", "other"),
+        ("content_filter", "filter"),
         (None, "recorded"),
         ("unknown", "recorded"),
     ],

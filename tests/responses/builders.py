@@ -102,7 +102,9 @@ class BatchBench:
         """The texts that the ledger holds of the entrant, by prompt id."""
         entrant = claude()
         found = self.ledger.responses(
-            entrant.fingerprint(entrant.content_hash), [each.fingerprint for each in PROMPTS]
+            entrant.fingerprint(entrant.content_hash),
+            [each.fingerprint for each in PROMPTS],
+            cuts_thoughts=False,
         )
         return {response.prompt_id: response.text for response in found.values()}
 

@@ -157,7 +157,10 @@ def test_a_refusal_is_no_response_and_is_not_paid_for_again() -> None:
     with batch_bench("stop_refusal:2") as bench:
         completed = bench.complete()
         assert len(completed.responses) == len(bench.kept()) == 4
-        assert ["refused" in reason for reason in completed.reasons.values()] == [True, True]
+        assert ["a filter withheld" in reason for reason in completed.reasons.values()] == [
+            True,
+            True,
+        ]
         again = bench.complete(key="")
         assert (again.reasons, again.generated) == (completed.reasons, 0)
         assert bench.sent == sent(1, 6)
@@ -206,9 +209,8 @@ def test_the_mode_that_is_complete_does_not_wait_for_the_other() -> None:
             entrant = claude()
             identity = entrant.fingerprint(entrant.content_hash)
             fingerprints = [prompt.fingerprint for prompt in PROMPTS[:2]]
-            bench.ledger.keep_responses(
-                identity, list(other.ledger.responses(identity, fingerprints).items())
-            )
+            others = other.ledger.responses(identity, fingerprints, cuts_thoughts=False)
+            bench.ledger.keep_responses(identity, list(others.items()))
         assert list(texts(bench.complete(prompts=PROMPTS[:2], key=""))) == ["p0", "p1"]
         assert bench.sent == sent(1, 4)
 

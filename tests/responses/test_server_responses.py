@@ -74,7 +74,11 @@ def names(completed: CompletedResponses) -> list[str]:
 def kept(ledger: Ledger) -> int:
     entrant = api_entrant()
     fingerprints = [prompt.fingerprint for prompt in PROMPTS]
-    return len(ledger.responses(entrant.fingerprint(entrant.content_hash), fingerprints))
+    return len(
+        ledger.responses(
+            entrant.fingerprint(entrant.content_hash), fingerprints, cuts_thoughts=False
+        )
+    )
 
 
 def test_no_more_requests_are_under_way_than_allowed(chat: ChatServer, ledger: Ledger) -> None:
@@ -131,7 +135,7 @@ def test_what_fails_is_missing_with_its_reason_and_an_answer_without_a_text_is_f
     missing = ("p02", "p05", "p07")
     assert names(completed) == [name for name in NAMES if name not in missing]
     assert sorted(completed.reasons) == sorted(missing)
-    assert re.search(r"'stop'.*'Rather not\.'", completed.reasons["p02"])
+    assert re.search(r"filter.*'Rather not\.'", completed.reasons["p02"])
     assert completed.reasons["p05"].endswith("answered 500: broken")
     assert completed.reasons["p07"].endswith("answered 422: too long")
     again = complete(chat, ledger)
@@ -390,7 +394,7 @@ def test_a_thought_that_the_cap_cut_off_is_an_empty_response_whatever_its_form(
 
 @pytest.mark.parametrize(
     ("said", "finish_reason"),
-    [("stop", "stop"), ("length", "length"), ("content_filter", "other"), (None, "other")],
+    [("stop", "stop"), ("length", "length"), ("eos", "stop"), (None, "recorded"), ("x", "other")],
 )
 def test_how_a_response_ended_is_kept(
     chat: ChatServer, ledger: Ledger, said: str, finish_reason: str

@@ -19,11 +19,18 @@ from tournament_assets.generation.models.base_models import (
     name_of,
     refuse_mismatch,
 )
-from tournament_assets.generation.models.chat_prompts import NO_TEMPLATE
+from tournament_assets.generation.models.chat_prompts import NO_TEMPLATE, AskedPrompt
 from tournament_assets.generation.models.entrant_weights import EntrantFiles, has_chat_template
+from tournament_assets.tournament.completions import (
+    Completion,
+    Reading,
+    is_thought_mark,
+    marks_among,
+    opens_thought,
+)
 from tournament_assets.tournament.entrants import LocalEntrant, VanillaHfEntrant
 from tournament_assets.tournament.hydra_entrants import CustomPoeEntrant, ShardFiles
-from tournament_assets.tournament.prompts import OPENING, ToldApart, cut_thought
+from tournament_assets.tournament.prompts import GeneratedResponse
 
 _END = 16
 """How many of a prompt's last tokens are searched for the opening of a thought."""
@@ -119,17 +126,55 @@ class LoadedEntrant:
         ends = [position for each in stop if (position := text.find(each)) >= 0]
         return text[: min(ends, default=None)].strip()
 
-    def tell_apart(self, text: str, prompt_ids: Sequence[int]) -> ToldApart:
-        """Separate a text into the response and what the entrant's `strip` removes.
+    def respond(
+        self,
+        prompt: AskedPrompt,
+        ids: Sequence[int],
+        *,
+        end: str,
+        stop: Sequence[str] = (),
+        diagnostics: Mapping[str, Any],
+    ) -> GeneratedResponse:
+        """Return the response that a model wrote.
+
+        Special tokens that tell thoughts apart stay in the text until it is read.
 
         Args:
-            text: What the model wrote.
-            prompt_ids: The prompt's tokens, which may have opened a thought.
+            ids: The tokens that it wrote.
+            end: Why it ended: `stop` or `length`.
+            stop: Texts that end the response and are cut off.
+            diagnostics: What else is kept beside it.
         """
-        if self.spec.strip != "think":
-            return ToldApart(text)
-        end: str = self.tokenizer.decode(list(prompt_ids[-_END:]))
-        return cut_thought(text, is_open=end.rstrip().endswith(OPENING))
+        special = {
+            token: added.content
+            for token, added in self.tokenizer.added_tokens_decoder.items()
+            if added.special
+        }
+        marks = marks_among(special.values())
+        text, run = "", list[int]()
+        for token in ids:
+            if token in special and is_thought_mark(special[token], marks):
+                text, run = text + self.read(run) + special[token], []
+            else:
+                run.append(token)
+        ending: str = self.tokenizer.decode(list(prompt.ids[-_END:]))
+        completion = replace(
+            Completion.of_text((text + self.read(run, stop=stop)).strip(), end=end),
+            is_open=opens_thought(ending, marks),
+            marks=marks,
+        )
+        response = GeneratedResponse(
+            prompt_id=prompt.prompt_id,
+            sample=prompt.sample,
+            text="",
+            finish_reason=end,
+            prompt_tokens=len(prompt.ids),
+            response_tokens=len(ids),
+            diagnostics=diagnostics,
+        ).read(completion, cuts_thoughts=self.spec.cuts_thoughts)
+        if isinstance(response, Reading):
+            raise TypeError(f"a response that ended with {end!r} has no text; expected one")
+        return response
 
     def circumstances(
         self, *, seed: int, batch_size: int, is_compiled: bool = False

@@ -345,7 +345,6 @@ def respond_in_rounds(
     responses = []
     for row, (prompt, reply) in enumerate(zip(batch, decoded.responses, strict=True)):
         text = entrant.read(reply.token_ids)
-        answer = entrant.tell_apart(text, prompt.ids)
         diagnostics = {
             **entrant.circumstances(
                 seed=prompt.seed, batch_size=batch_size, is_compiled=captured is not None
@@ -353,26 +352,21 @@ def respond_in_rounds(
             **(
                 {} if reply.head is None else describe_decoding(reply, read=entrant.read, text=text)
             ),
-            **answer.diagnostics,
         }
+        response = entrant.respond(
+            prompt, reply.token_ids, end=reply.finish_reason, diagnostics=diagnostics
+        )
         if isinstance(spec, CustomPoeEntrant) and spec.uncertainty is not None:
             correctness_prompt = fill_in(
-                spec.uncertainty.correctness_prompt, prompt=prompt.text, response=answer.response
+                spec.uncertainty.correctness_prompt, prompt=prompt.text, response=response.text
             )
-            diagnostics["p_correct"] = _p_correct(
+            p_correct = _p_correct(
                 entrant, model, correctness_prompt, witness=decoded.witnesses[row : row + 1]
             )
-        responses.append(
-            GeneratedResponse(
-                prompt_id=prompt.prompt_id,
-                sample=prompt.sample,
-                text=answer.response,
-                finish_reason=reply.finish_reason,
-                prompt_tokens=len(prompt.ids),
-                response_tokens=len(reply.token_ids),
-                diagnostics=diagnostics,
+            response = replace(
+                response, diagnostics={**response.diagnostics, "p_correct": p_correct}
             )
-        )
+        responses.append(response)
     return responses
 
 

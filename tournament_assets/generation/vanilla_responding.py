@@ -277,17 +277,10 @@ def _read_response(
     at_token = next((n for n, token in enumerate(new_ids, 1) if token in entrant.eos_ids), 0)
     ends = [n_tokens for n_tokens in (at_token, stopped_at) if n_tokens]
     own_ids = new_ids[: min(ends)] if ends else new_ids
-    text = entrant.read(own_ids, stop=entrant.as_vanilla().stop or ())
-    answer = entrant.tell_apart(text, prompt.ids)
-    return GeneratedResponse(
-        prompt_id=prompt.prompt_id,
-        sample=prompt.sample,
-        text=answer.response,
-        finish_reason="stop" if ends else "length",
-        prompt_tokens=len(prompt.ids),
-        response_tokens=len(own_ids),
-        diagnostics={
-            **entrant.circumstances(seed=prompt.seed, batch_size=batch_size),
-            **answer.diagnostics,
-        },
+    return entrant.respond(
+        prompt,
+        own_ids,
+        end="stop" if ends else "length",
+        stop=entrant.as_vanilla().stop or (),
+        diagnostics=entrant.circumstances(seed=prompt.seed, batch_size=batch_size),
     )

@@ -11,6 +11,7 @@ from tournament_assets.judging.requests import verdict_parsing as parsing
 from tournament_assets.judging.requests.system_prompt import judge_system_prompt
 from tournament_assets.project.plan import TournamentPlan
 from tournament_assets.reports.run.section_table import SECTIONS
+from tournament_assets.tournament import completions
 from tournament_assets.verdicts.rounds import rounds_config
 
 Settings = Callable[[TournamentPlan], Any]
@@ -38,6 +39,12 @@ def draw_settings(plan: TournamentPlan) -> Any:
         drawn,
         generation.model_dump(mode="json", include={"n_samples"}, exclude_defaults=True),
     ]
+
+
+def responding_settings(plan: TournamentPlan) -> Any:
+    """Return what decides how what an entrant wrote is read."""
+    stripped = {each.entrant_id: each.strip for each in plan.config.entrants if each.strip}
+    return [completions.READING_VERSION, stripped]
 
 
 def pairing_settings(plan: TournamentPlan) -> Any:
@@ -98,6 +105,7 @@ def reading_settings(plan: TournamentPlan) -> Any:
     return [
         config.judging.reply_format,
         parsing.READING_VERSION,
+        completions.READING_VERSION,
         {mode: config.aggregation(mode) for mode in config.juries},
         _judges_by_mode(plan, "model", "share") if config.juries else [],
     ]

@@ -128,6 +128,7 @@ _CORE = (
         stage="responses",
         job="responses",
         axes=MODE_BY_ENTRANT,
+        settings=settings.responding_settings,
         after=("entrants", "entrant_requests"),
         untold=_BOUGHT_BEFORE,
         checks={

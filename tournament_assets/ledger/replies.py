@@ -28,6 +28,7 @@ from tournament_assets.ledger import schema
 from tournament_assets.ledger.database import LedgerDatabase, chunks, read_time, storable, time_text
 from tournament_assets.ledger.leases import LeaseRecords, is_of, scope_names, scope_of
 from tournament_assets.ledger.spending import SpendingRecords
+from tournament_assets.tournament.completions import Completion
 from tournament_assets.tournament.prompts import GeneratedResponse
 
 _TABLE = schema.replies
@@ -241,7 +242,9 @@ def _stored_reply(row: sa.Row[Any]) -> StoredReply:
 
 
 _RESPONSE_NAMES = tuple(
-    each.name for each in fields(GeneratedResponse) if each.name != "diagnostics"
+    each.name
+    for each in fields(GeneratedResponse)
+    if each.name not in ("diagnostics", "completion")
 )
 
 
@@ -249,9 +252,17 @@ class ResponseRecords(LedgerDatabase):
     """The part of the ledger that holds what entrants answered."""
 
     def responses(
-        self, entrant_fingerprint: str, prompt_fingerprints: Iterable[str]
+        self,
+        entrant_fingerprint: str,
+        prompt_fingerprints: Iterable[str],
+        *,
+        cuts_thoughts: bool,
     ) -> dict[str, GeneratedResponse]:
-        """Return an entrant's kept responses, by prompt fingerprint."""
+        """Return an entrant's kept responses as they are read today, by prompt fingerprint.
+
+        Args:
+            cuts_thoughts: Whether what the model thinks aloud is no part of the response.
+        """
         responses: dict[str, GeneratedResponse] = {}
         with self._transaction() as connection:
             for chunk in chunks(prompt_fingerprints):
@@ -261,9 +272,14 @@ class ResponseRecords(LedgerDatabase):
                 )
                 for row in connection.execute(query):
                     values = {name: row._mapping[name] for name in _RESPONSE_NAMES}
-                    responses[row.prompt_fingerprint] = GeneratedResponse(
-                        **values, diagnostics=json.loads(row.diagnostics)
+                    stored = GeneratedResponse(
+                        **values,
+                        diagnostics=json.loads(row.diagnostics),
+                        completion=row.completion and Completion.from_json(row.completion),
                     )
+                    response = stored.read_again(cuts_thoughts=cuts_thoughts)
+                    if isinstance(response, GeneratedResponse):
+                        responses[row.prompt_fingerprint] = response
         return responses
 
     def keep_responses(
@@ -281,6 +297,7 @@ class ResponseRecords(LedgerDatabase):
                 "prompt_fingerprint": prompt_fingerprint,
                 **{name: getattr(response, name) for name in _RESPONSE_NAMES},
                 "diagnostics": json.dumps(dict(response.diagnostics), sort_keys=True),
+                "completion": response.completion and response.completion.as_json(),
                 "created_at": now,
             }
             for prompt_fingerprint, response in responses

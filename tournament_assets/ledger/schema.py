@@ -24,6 +24,8 @@ responses = sa.Table(
     sa.Column("prompt_tokens", sa.Integer),
     sa.Column("response_tokens", sa.Integer),
     sa.Column("diagnostics", sa.Text, nullable=False),
+    # what the model wrote, as it came, where that is not the text alone
+    sa.Column("completion", sa.Text),
     sa.Column("created_at", sa.Text, nullable=False),
 )
 leases = sa.Table(

@@ -82,7 +82,8 @@ def known_responses(
         identity = entrant_fingerprint(entrant, plan.project)
     except InputError:
         return {}
-    stored = ledger.responses(identity, [prompt.fingerprint for prompt in prompts])
+    fingerprints = [prompt.fingerprint for prompt in prompts]
+    stored = ledger.responses(identity, fingerprints, cuts_thoughts=entrant.cuts_thoughts)
     return {answer_key(response): response.text for response in stored.values()}
 
 

@@ -1,6 +1,6 @@
 """Reading the reply to a prompt: an entrant's response, or why there is none."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tournament_assets.foundation.fingerprints import prompt_seed
 from tournament_assets.foundation.json_lines import Json, JsonObject
@@ -9,14 +9,20 @@ from tournament_assets.judging.settlement.records import StoredReply
 from tournament_assets.providers.openai.wire_format import (
     NOT_SENT,
     count_of,
-    first_choice,
     keepable,
 )
 from tournament_assets.providers.service_words import mapping, parse_object, quote_service
+from tournament_assets.tournament.completions import (
+    Completion,
+    End,
+    Part,
+    end_of,
+    parts_of,
+    text_of,
+)
 from tournament_assets.tournament.entrants import ApiEntrant, OpenAiApiEntrant, has_server
-from tournament_assets.tournament.prompts import GeneratedResponse, Prompt, ToldApart, cut_thought
+from tournament_assets.tournament.prompts import GeneratedResponse, Prompt
 
-_FINISH_REASONS = {"end_turn": "stop", "max_tokens": "length"}
 _QUOTED_LENGTH = 300
 
 
@@ -36,87 +42,64 @@ class NoResponse:
 def read_response(
     entrant: ApiEntrant, prompt: Prompt, reply: ReplyRow | StoredReply
 ) -> GeneratedResponse | NoResponse:
-    """Describe what a final reply to a prompt means.
-
-    A reply that the model ended by itself, or that the token cap cut off, is a response even if it
-    is empty: of a thought that used up the cap nothing is left for the reader.
-    """
+    """Describe what a final reply to a prompt means."""
     if reply.result_type != "succeeded":
         return NoResponse(f"the request was refused for good ({reply.error_type})")
-    if has_server(entrant):
-        return _read_completion(entrant, prompt, parse_object(reply.raw) or {})
-    if reply.stop_reason == "refusal":
-        return NoResponse("the model refused to answer")
-    if reply.stop_reason == "model_context_window_exceeded":
-        return NoResponse("the prompt and its response exceed the model's context")
-    finish_reason = _FINISH_REASONS.get(reply.stop_reason or "")
-    if finish_reason is None or reply.text is None:
-        return NoResponse(
-            f"the reply ended with stop_reason {reply.stop_reason!r}; "
-            "expected 'end_turn' or 'max_tokens'"
-        )
+    answer = parse_object(reply.raw) or {}
     usage = reply.usage
-    return GeneratedResponse(
-        prompt_id=prompt.prompt_id,
-        sample=prompt.sample,
-        text=reply.text if reply.text.strip() else "",
-        finish_reason=finish_reason,
-        prompt_tokens=None if usage is None else usage.read_tokens,
-        response_tokens=None if usage is None else usage.output_tokens,
-        diagnostics={"served_model": reply.model},
-    )
-
-
-def _read_completion(
-    entrant: OpenAiApiEntrant, prompt: Prompt, answer: JsonObject
-) -> GeneratedResponse | NoResponse:
-    """Describe what a chat completion means; a missing text is never an empty response."""
-    choice = first_choice(answer)
-    message, usage = mapping(choice.get("message")), mapping(answer.get("usage"))
-    content, finish_reason = message.get("content"), choice.get("finish_reason")
-    n_written = count_of(usage, "completion_tokens")
-    if n_written is not None and n_written > entrant.max_new_tokens:
-        return NoResponse(
-            f"the server answered with {n_written} tokens; expected at most "
-            f"{entrant.max_new_tokens}; it ignores the name under which the cap was sent "
-            "under: choose max_tokens_field, and give the entrant another revision",
-            ends_it=True,
-        )
-    if content is None and finish_reason == "length":
-        content = ""  # as servers that tell thoughts apart describe one that the cap cut off
-    if not isinstance(content, str):
-        refusal = message.get("refusal")
-        refused = f", refusal {_quote(refusal)!r}" if refusal else ""
-        return NoResponse(
-            f"the server answered without a text (finish_reason {finish_reason!r}{refused})"
-        )
-    parts = ToldApart(keepable(content).strip())
-    if entrant.strip == "think":
+    read = None if usage is None else usage.read_tokens
+    written = None if usage is None else usage.output_tokens
+    sent: JsonObject = {}
+    is_open = False
+    if has_server(entrant):
+        counts = mapping(answer.get("usage"))
+        read, written = count_of(counts, "prompt_tokens"), count_of(counts, "completion_tokens")
+        if written is not None and written > entrant.max_new_tokens:
+            return NoResponse(
+                f"the server answered with {written} tokens; expected at most "
+                f"{entrant.max_new_tokens}; it ignores the name under which the cap was sent "
+                "under: choose max_tokens_field, and give the entrant another revision",
+                ends_it=True,
+            )
+        sent = _sent(entrant, prompt, answer.get(NOT_SENT))
         # Some servers put a thought that the cap cut off where a response belongs, without a tag.
-        n_thought = count_of(mapping(usage.get("completion_tokens_details")), "reasoning_tokens")
-        is_thought = finish_reason == "length" and n_written is not None and n_written == n_thought
-        parts = cut_thought(parts.response, is_open=is_thought)
-        apart = message.get("reasoning_content") or message.get("reasoning")
-        if parts.thought is None and isinstance(apart, str):
-            parts = ToldApart(parts.response, keepable(apart).strip())
-    served = {"served_model": "model", "system_fingerprint": "system_fingerprint"}
-    return GeneratedResponse(
+        n_thought = count_of(mapping(counts.get("completion_tokens_details")), "reasoning_tokens")
+        is_open = written is not None and written == n_thought
+    came = Completion.of_answer(answer) or Completion(
+        parts=() if reply.text is None else parts_of(reply.text), end=reply.stop_reason
+    )
+    completion = replace(
+        came,
+        parts=_kept_parts(came.parts, is_stripped=has_server(entrant)),
+        is_open=is_open and end_of(came.end) is End.LENGTH,
+    )
+    served = {"served_model": came.model or reply.model, **_fingerprint_of(answer)}
+    response = GeneratedResponse(
         prompt_id=prompt.prompt_id,
         sample=prompt.sample,
-        text=parts.response,
-        finish_reason=str(finish_reason) if finish_reason in ("stop", "length") else "other",
-        prompt_tokens=count_of(usage, "prompt_tokens"),
-        response_tokens=n_written,
-        diagnostics={
-            **_sent(entrant, prompt, answer.get(NOT_SENT)),
-            **parts.diagnostics,
-            **{
-                name: _quote(answer[key])
-                for name, key in served.items()
-                if isinstance(answer.get(key), str)
-            },
-        },
-    )
+        text="",
+        finish_reason="",
+        prompt_tokens=read,
+        response_tokens=written,
+        diagnostics={**sent, **{name: _quote(served[name]) for name in served if served[name]}},
+    ).read(completion, cuts_thoughts=entrant.cuts_thoughts)
+    if isinstance(response, GeneratedResponse):
+        return response
+    refusal = text_of(completion.parts, "refusal")
+    return NoResponse(f"{response.missing}: {_quote(refusal)!r}" if refusal else response.missing)
+
+
+def _kept_parts(parts: tuple[Part, ...], *, is_stripped: bool) -> tuple[Part, ...]:
+    """Return parts that every database can hold; a text without words is empty."""
+    kept = [replace(part, text=keepable(part.text)) for part in parts]
+    if len(kept) == 1 and (is_stripped or not kept[0].text.strip()):
+        return (replace(kept[0], text=kept[0].text.strip()),)
+    return tuple(kept)
+
+
+def _fingerprint_of(answer: JsonObject) -> JsonObject:
+    fingerprint = answer.get("system_fingerprint")
+    return {"system_fingerprint": fingerprint} if isinstance(fingerprint, str) else {}
 
 
 def _sent(entrant: OpenAiApiEntrant, prompt: Prompt, left_out: Json) -> JsonObject:

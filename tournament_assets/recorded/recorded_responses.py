@@ -6,11 +6,18 @@ matches a prompt with another text is a coincidence, or the prompt has since cha
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tournament_assets.foundation.errors import InputError, Problems
-from tournament_assets.recorded.samples import OWN, Sample, SampleFile, read_samples
+from tournament_assets.recorded.samples import NO_TEXT, OWN, Sample, SampleFile, read_samples
+from tournament_assets.tournament.completions import (
+    Completion,
+    End,
+    Reading,
+    parts_of,
+    read_completion,
+)
 from tournament_assets.tournament.entrants import RecordedEntrant
 from tournament_assets.tournament.prompts import GeneratedResponse, Prompt
 
@@ -96,8 +103,9 @@ def match_responses(
             continue
         of_sample = bank.prompts_of(sample)
         left_out.update(sample.left_out if of_sample else [bank.reason_against(sample)])
-        why = sample.lost or (sample.missing if sample.response is None else None)
-        if of_sample and why is not None:
+        reading = _read(sample, entrant)
+        why = sample.lost or reading.missing
+        if of_sample and why:
             left_out[why] += 1
             missing.update((prompt.prompt_id, why) for prompt in of_sample)
             continue
@@ -115,7 +123,7 @@ def match_responses(
     problems.raise_if_any()
     return RecordedResponses(
         [
-            _response(prompt, samples[prompt.prompt_id])
+            _response(prompt, samples[prompt.prompt_id], entrant)
             for prompt in prompts
             if prompt.prompt_id in samples
         ],
@@ -157,13 +165,25 @@ def _comparable(text: str) -> str:
     return text.replace("\r\n", "\n").strip()
 
 
-def _response(prompt: Prompt, sample: Sample) -> GeneratedResponse:
+def _read(sample: Sample, entrant: RecordedEntrant) -> Reading:
+    if sample.response is None and sample.missing != NO_TEXT:
+        return Reading(None, None, End.UNSAID, sample.missing)
+    parts = () if sample.response is None else parts_of(sample.response)
+    whole = Completion(parts=parts, end=sample.finish_reason)
+    reading = read_completion(whole, cuts_thoughts=entrant.cuts_thoughts)
+    is_unsaid = sample.response is None and reading.end in (End.STOP, End.UNSAID, End.OTHER)
+    return replace(reading, missing=NO_TEXT) if is_unsaid else reading
+
+
+def _response(prompt: Prompt, sample: Sample, entrant: RecordedEntrant) -> GeneratedResponse:
+    reading = _read(sample, entrant)
     return GeneratedResponse(
         prompt_id=prompt.prompt_id,
-        text=sample.response or "",
-        finish_reason=sample.finish_reason,
+        text=reading.answer or "",
+        finish_reason=reading.end.value,
         prompt_tokens=sample.prompt_tokens,
         response_tokens=sample.response_tokens,
+        diagnostics=reading.diagnostics,
     )
 
 

@@ -17,10 +17,11 @@ from typing import Any, get_args
 from tournament_assets.foundation.errors import InputError, Problems
 from tournament_assets.foundation.json_lines import JsonObject, refuse_half_characters
 from tournament_assets.storage.row_files import FileKind, FileSample, read_rows, sample_file
+from tournament_assets.tournament.completions import End, end_of, parts_of, text_of
 from tournament_assets.tournament.entrants import SampleColumn
 
 Row = JsonObject
-RECORDED = "recorded"
+RECORDED = End.UNSAID.value
 """The finish reason of a response whose file does not say how it ended."""
 OWN = "tournament"
 """The name of our own format."""
@@ -33,11 +34,6 @@ TOOLS = "a use of tools: neither a prompt nor a response holds one"
 NOT_TEXT = "an image or another part that is not text"
 SYSTEM = "a system text of its own: those of a model's rows differ, and a prompt holds none"
 
-_FINISH_REASONS = {
-    **dict.fromkeys(("stop", "end_turn", "stop_sequence", "eos", "completed"), "stop"),
-    **dict.fromkeys(("length", "max_tokens", "max_output_tokens", "model_length"), "length"),
-    **dict.fromkeys((RECORDED, "unknown"), RECORDED),
-}
 _RESPONSE_KEYS = ("response", "response_text", "text")
 _TEXT_PARTS = frozenset(
     {"text", "input_text", "output_text", "reasoning", "thinking", "redacted_thinking", "refusal"}
@@ -56,7 +52,7 @@ class Sample:
         response: The answer; None if there is none.
         missing: Why there is no answer.
         model: Who answered, if the row says.
-        finish_reason: `stop`, `length`, `other` or `recorded`.
+        finish_reason: How it ended, as an `End`.
         prompt_tokens: Tokens the model read; None if not counted.
         response_tokens: Tokens the model wrote; None if not counted.
         gold_answer: The accepted answer, if the row has one.
@@ -293,7 +289,7 @@ def value_at(row: Row, name: str) -> Any:
 
 def finish_reason_of(value: object) -> str:
     """Return our name for how a response ended; `other` if the reason is unknown."""
-    return RECORDED if value in (None, "") else _FINISH_REASONS.get(str(value), "other")
+    return end_of(value).value
 
 
 def _count(value: object) -> int | None:
@@ -321,15 +317,7 @@ def _inside(value: object) -> Row:
 
 def _spoken(content: object) -> str | None:
     """Return the text of a message, joined if it is in parts."""
-    if isinstance(content, str):
-        return content
-    if isinstance(content, Mapping):  # arena-hard stores the text next to its scores
-        return _spoken(content.get("answer", content.get("content")))
-    if not isinstance(content, list):
-        return None
-    parts = [part.get("text") for part in content if isinstance(part, Mapping)]
-    texts = [part for part in parts if isinstance(part, str)]
-    return "".join(texts) if texts else None
+    return text_of(parts_of(content))
 
 
 @dataclass(frozen=True, slots=True)

@@ -463,7 +463,9 @@ class _Purchase:
 
     def responses(self) -> dict[str, GeneratedResponse]:
         """Return the kept responses, by prompt fingerprint."""
-        return self.ledger.responses(self._identity, self._fingerprints)
+        return self.ledger.responses(
+            self._identity, self._fingerprints, cuts_thoughts=self.entrant.cuts_thoughts
+        )
 
     def left(self) -> list[ResponseRequest]:
         """Return the requests that have neither a response nor a final reply."""
@@ -498,9 +500,8 @@ class _Purchase:
         self.keep((reply.request_key, reply) for reply in self._replies(self._missing()))
 
     def _replies(self, keys: Iterable[str]) -> Iterator[StoredReply]:
-        # A chat server says more than a reply has columns for.
-        has_more = self.entrant.server is not None
-        return self.ledger.iterate_replies(keys, with_raw=has_more)
+        # A service says more than a reply has columns for.
+        return self.ledger.iterate_replies(keys, with_raw=True)
 
     def reasons(self, *, withheld: AbstractSet[str]) -> dict[str, str]:
         """Return why prompts have no response, by prompt id, in the order of the prompts."""

@@ -109,7 +109,7 @@ def complete_responses(
     """
     identity = entrant.fingerprint(files.fingerprint)
     by_fingerprint = {prompt.fingerprint: prompt for prompt in prompts}
-    stored = ledger.responses(identity, by_fingerprint)
+    stored = ledger.responses(identity, by_fingerprint, cuts_thoughts=entrant.cuts_thoughts)
     missing = [prompt for key, prompt in by_fingerprint.items() if key not in stored]
     source = "nothing was generated: the ledger held every response"
     work = Work()
@@ -127,7 +127,7 @@ def complete_responses(
             work,
             set(_dtypes(stored)),
         )
-        stored = ledger.responses(identity, by_fingerprint)
+        stored = ledger.responses(identity, by_fingerprint, cuts_thoughts=entrant.cuts_thoughts)
     responses = [stored[key] for key in by_fingerprint if key in stored]
     dtypes = _dtypes(stored)
     if len(dtypes) > 1:

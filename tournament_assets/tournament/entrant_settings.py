@@ -71,6 +71,9 @@ class EntrantSpec(Frozen):
         is_bought: Whether it is asked through the judges' connections, on their account.
         takes_seed: Whether each prompt is sent with its own seed; else equal texts are asked once.
         entrant_id: Stable identifier used in tables, file names and reports.
+        strip: `think` tells a reasoning model's thoughts, up to `</think>` or what its like, apart
+            from the response and keeps them beside it. It can change at any time: nothing is
+            generated again.
         loader: Which recipe turns the description into responses.
         description: What a reader should know about it.
     """
@@ -82,6 +85,12 @@ class EntrantSpec(Frozen):
     entrant_id: str = Field(pattern=IDENTIFIER_PATTERN)
     loader: str
     description: str = ""
+    strip: Literal["think"] | None = None
+
+    @property
+    def cuts_thoughts(self) -> bool:
+        """Whether what the model thinks aloud is no part of the response."""
+        return self.strip == "think"
 
     @property
     def display_settings(self) -> JsonObject:
@@ -141,8 +150,8 @@ class EntrantSpec(Frozen):
         return 256
 
     def settings_without(self, *names: str) -> JsonObject:
-        """Return the settings for a fingerprint, without its names and the given fields."""
-        return self.changed(without=("entrant_id", "description", *names))
+        """Return the settings for a fingerprint: without names, reading and the given fields."""
+        return self.changed(without=("entrant_id", "description", "strip", *names))
 
     def fingerprint(self, content_hash: str) -> str:
         """SHA-256 of everything its responses depend on besides the prompt.
@@ -162,13 +171,10 @@ class WrittenEntrant(EntrantSpec):
     Attributes:
         seed: Changes the random numbers of every prompt; without it they depend on the prompt
             alone.
-        strip: `think` removes a reasoning model's thoughts, up to `</think>`, from the response and
-            keeps them beside it.
         max_new_tokens: The most tokens of one response.
     """
 
     seed: int | None = Field(default=None, ge=0)
-    strip: Literal["think"] | None = None
     max_new_tokens: int = Field(default=256, ge=1)
 
     @property

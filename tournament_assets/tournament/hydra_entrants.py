@@ -319,4 +319,8 @@ class CustomPoeEntrant(GeneratedEntrant):
             "adapters": [[files.rank, files.scale] for files in self.adapters.values()],
             "uncertainty": asked and [asked.rank, asked.scale, asked.correctness_prompt],
         }
+        if asked and self.strip:
+            heads["asked_without"] = (
+                self.strip
+            )  # the head is asked about the response as it is read
         return fingerprint({"settings": settings, "heads": heads, "content": content_hash})

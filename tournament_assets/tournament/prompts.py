@@ -18,6 +18,7 @@ import numpy as np
 
 from tournament_assets.foundation.errors import Problems
 from tournament_assets.foundation.fingerprints import fingerprint
+from tournament_assets.tournament.completions import Completion, End, Reading, read_completion
 
 EXPECTED_BEHAVIORS = ("answer", "hedge", "abstain")
 CURATED_SOURCE = "curated"
@@ -232,6 +233,10 @@ TIME = "seconds"
 """Diagnostic: the time of a response, an equal share of its batch. Measured, so not hashed."""
 
 
+_OF_READING = frozenset({"thought", "thought_words", "end"})
+"""Diagnostics that are read from a completion."""
+
+
 @dataclass(frozen=True, slots=True)
 class GeneratedResponse:
     """One entrant's answer to one prompt.
@@ -239,12 +244,13 @@ class GeneratedResponse:
     Attributes:
         prompt_id: The prompt that was answered.
         text: The answer.
-        finish_reason: `stop` (the model ended), `length` (the cap ended it), `recorded`, or
-            `other` (a server's filter ended it, for one).
+        finish_reason: `stop` (the model ended), `length` (the cap ended it), `recorded` (nobody
+            says), or `other` (for a reason that nobody here knows).
         prompt_tokens: Tokens the model read; None where nobody counted.
         response_tokens: Tokens the model wrote; None where nobody counted.
         diagnostics: What the decoder noticed, as JSON values.
         sample: Which answer of the entrant to the prompt it is, from 1.
+        completion: What the model wrote, as it came; None if that is the text alone.
     """
 
     prompt_id: str
@@ -254,12 +260,40 @@ class GeneratedResponse:
     response_tokens: int | None = None
     diagnostics: Mapping[str, Any] = field(default_factory=dict)
     sample: int = 1
+    completion: Completion | None = None
 
     @property
     def jury(self) -> Mapping[str, Sequence[Any]]:
         """What a jury of heads said about each token, by kind; empty without one."""
         jury: Mapping[str, Sequence[Any]] = self.diagnostics.get("jury", {})
         return jury
+
+    def read(self, completion: Completion, *, cuts_thoughts: bool) -> GeneratedResponse | Reading:
+        """Return the response that a completion holds; the reading where it holds none.
+
+        Args:
+            completion: What the model wrote. What it says replaces text and finish reason.
+            cuts_thoughts: Whether thoughts in its text are no part of the response.
+        """
+        reading = read_completion(completion, cuts_thoughts=cuts_thoughts)
+        if reading.answer is None:
+            return reading
+        others = {key: self.diagnostics[key] for key in self.diagnostics if key not in _OF_READING}
+        unknown = {"end": completion.end} if reading.end is End.OTHER else {}
+        plain = Completion.of_text(reading.answer, end=reading.end.value)
+        is_plain = read_completion(plain, cuts_thoughts=True) == reading and not unknown
+        return replace(
+            self,
+            text=reading.answer,
+            finish_reason=reading.end.value,
+            diagnostics={**others, **unknown, **reading.diagnostics},
+            completion=None if is_plain else completion,
+        )
+
+    def read_again(self, *, cuts_thoughts: bool) -> GeneratedResponse | Reading:
+        """Return a kept response as it is read today."""
+        whole = self.completion or Completion.of_text(self.text, end=self.finish_reason)
+        return self.read(whole, cuts_thoughts=cuts_thoughts)
 
     def timed(self, seconds: float) -> GeneratedResponse:
         """Return the response with the time that it took, in seconds, in its diagnostics."""
@@ -284,52 +318,6 @@ def repeat_for_samples(
         for each in prompts
         if each.prompt_id in answers
     ]
-
-
-OPENING = "<think>"
-"""The tag that begins a reasoning model's thoughts."""
-_CLOSING = "</think>"
-
-
-@dataclass(frozen=True, slots=True)
-class ToldApart:
-    """A text in its two parts.
-
-    Attributes:
-        response: What is left for the reader.
-        thought: What was cut; None if nothing was.
-    """
-
-    response: str
-    thought: str | None = None
-
-    @property
-    def diagnostics(self) -> Mapping[str, Any]:
-        """What was cut, kept beside the response; empty if nothing was."""
-        if self.thought is None:
-            return {}
-        return {"thought": self.thought, "thought_words": len(self.thought.split())}
-
-
-def cut_thought(text: str, *, is_open: bool) -> ToldApart:
-    """Cut what a model thinks aloud at the beginning of a text.
-
-    A thought ends at the first `</think>`. It begins with `<think>`, or where some chat templates
-    have opened it: before the text. One that never ends is a thought without a response.
-
-    Args:
-        text: What the model wrote.
-        is_open: Whether the prompt ended inside a thought.
-    """
-    begun = text.lstrip()
-    own_words = begun.removeprefix(OPENING)
-    thought, closing, response = own_words.partition(_CLOSING)
-    is_thought = is_open or begun != own_words
-    if closing and (is_thought or OPENING not in thought):
-        return ToldApart(response.strip(), thought.strip())
-    if is_thought:
-        return ToldApart("", own_words.strip())
-    return ToldApart(text)
 
 
 @dataclass(frozen=True, slots=True)

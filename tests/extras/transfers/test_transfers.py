@@ -267,7 +267,9 @@ def test_the_responses_of_an_earlier_cache_are_kept_for_the_prompts_they_answer(
     }
     assert isinstance(entrant, AnthropicApiEntrant)
     kept = ledger.responses(
-        entrant.fingerprint(entrant.content_hash), [prompt.fingerprint for prompt in prompts]
+        entrant.fingerprint(entrant.content_hash),
+        [prompt.fingerprint for prompt in prompts],
+        cuts_thoughts=False,
     )
     assert {response.prompt_id: response.finish_reason for response in kept.values()} == {
         first["prompt_id"]: "length",

@@ -19,7 +19,6 @@ from tournament_assets.providers.openai.wire_format import (
     Dialect,
     read_batch,
     read_batch_line,
-    without_thoughts,
 )
 
 
@@ -187,17 +186,3 @@ def test_a_server_that_refuses_every_word_is_asked_no_more_than_once_for_each() 
         ("max_tokens", {"response_format"}),
         ("max_completion_tokens", {"response_format"}),
     ]
-
-
-@pytest.mark.parametrize(
-    ("sent", "text"),
-    [
-        ("<think>\nVERDICT: B\n</think>\n\nVERDICT: A", "\n\nVERDICT: A"),
-        ("\n<think></think>VERDICT: A", "VERDICT: A"),
-        ("<think>\nVERDICT: B", ""),
-        ("A says <think>x</think>.\nVERDICT: A", "A says <think>x</think>.\nVERDICT: A"),
-        ("<think>x</think>y</think>\nVERDICT: A", "y</think>\nVERDICT: A"),
-    ],
-)
-def test_thoughts_that_open_a_reply_are_no_part_of_it(sent: str, text: str) -> None:
-    assert without_thoughts(sent) == text

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
+from functools import partial
 from glob import escape
 from pathlib import Path
 from typing import Any
@@ -31,7 +32,7 @@ from tournament_assets.judging.batch_service import AsksDirectly, MessageParams
 from tournament_assets.judging.costs.estimates import measure_workload
 from tournament_assets.judging.costs.prices import BudgetTerms, load_newest_prices
 from tournament_assets.judging.requests.requests import ModelRequest, printable, with_larger_cap
-from tournament_assets.judging.requests.verdict_parsing import Members
+from tournament_assets.judging.requests.verdict_parsing import Members, parse_answer
 from tournament_assets.judging.settlement.records import JudgingLedger, JudgingScope, StoredReply
 from tournament_assets.judging.settlement.sessions import (
     JudgingSession,
@@ -42,6 +43,7 @@ from tournament_assets.judging.settlement.settlement import ask_directly
 from tournament_assets.ledger import Ledger
 from tournament_assets.recorded.samples import value_at
 from tournament_assets.reports.progress_bars import JudgingBar
+from tournament_assets.tournament.completions import End, end_of
 from tournament_assets.tournament.judge_services import SERVICES
 from tournament_assets.tournament.judges import Judge, Waiting
 from tournament_assets.verdicts.judge_requests import build_approval
@@ -381,11 +383,11 @@ def _read(reply: StoredReply, *, ceiling: float) -> NewScore:
             f"the service answered {reply.error_type or reply.result_type!r}; expected a reply"
         )
     # An interrupted reply does not count, even if it can be parsed.
-    if reply.stop_reason != "end_turn":
+    if end_of(reply.stop_reason) not in (End.STOP, End.UNSAID, End.OTHER):
         raise VerdictParseError(
             f"the judge's reply stopped with {reply.stop_reason!r}; expected 'end_turn'"
         )
-    score, reason = parse_score(reply.text or "", ceiling=ceiling)
+    score, reason = parse_answer(reply.text or "", partial(parse_score, ceiling=ceiling))
     return NewScore(
         score=score,
         reason=reason,

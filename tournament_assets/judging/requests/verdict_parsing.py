@@ -9,15 +9,17 @@ as "Gateway is restarting", which some gateway put in the judge's place: those a
 import json
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from enum import StrEnum
-from typing import Any, Literal
+from functools import partial
+from typing import Any, Literal, TypeVar
 
 from tournament_assets.foundation.errors import VerdictParseError
 from tournament_assets.foundation.json_lines import JsonObject
 from tournament_assets.judging.requests.pairs import PRESENTATIONS
 from tournament_assets.tournament.asset_rows import JudgeReplyRow, VerdictRow
+from tournament_assets.tournament.completions import End, cut_thought, end_of
 from tournament_assets.tournament.verdicts import Outcome, Verdict
 
 ReplyFormat = Literal["line", "json_schema"]
@@ -174,8 +176,8 @@ def read_reply(
 ) -> tuple[Verdict, str | None]:
     """Describe what a result row means: a verdict, or why there is none.
 
-    Only a reply that ended by itself can carry a verdict: one that was cut off might have gone on
-    to another.
+    A reply that was cut off carries no verdict; one that ended for a reason which nobody here knows
+    does. What the judge thought aloud does not count.
 
     Args:
         result_type: The row's type; `pending` where there is no row yet, `identical` where there
@@ -191,18 +193,24 @@ def read_reply(
     """
     if result_type != "succeeded":
         return _read_failure(result_type)
-    if stop_reason == "refusal":
-        return Verdict.REFUSED, "the judge declined to judge"
-    if stop_reason == "model_context_window_exceeded":
-        return Verdict.PERMANENT, "the request does not fit the judge's context window"
-    if stop_reason == "max_tokens":
-        return Verdict.UNREADABLE, "the reply was cut off at its token cap"
-    if stop_reason != "end_turn":
-        return Verdict.UNREADABLE, f"the reply stopped for {stop_reason!r}, not by itself"
+    end = end_of(stop_reason)
+    if end in _NO_VERDICT:
+        return _NO_VERDICT[end]
     try:
         return _parse(text or "", reply_format), None
     except VerdictParseError as error:
-        return Verdict.UNREADABLE, str(error)
+        why = f"; the reply stopped for {stop_reason!r}" if end is End.OTHER else ""
+        return Verdict.UNREADABLE, f"{error}{why}"
+
+
+_NO_VERDICT = {
+    End.FILTER: (Verdict.REFUSED, "the judge declined to judge"),
+    End.CONTEXT: (Verdict.PERMANENT, "the request does not fit the judge's context window"),
+    End.LENGTH: (Verdict.UNREADABLE, "the reply was cut off at its token cap"),
+    End.TOOLS: (Verdict.UNREADABLE, "the judge called a tool instead of judging"),
+    End.BROKEN: (Verdict.PENDING, "the service broke the reply off; it can be asked again"),
+}
+"""The ends after which no reply carries a verdict: it might have gone on to another."""
 
 
 def _read_failure(result_type: str) -> tuple[Verdict, str]:
@@ -216,10 +224,37 @@ def _read_failure(result_type: str) -> tuple[Verdict, str]:
 
 
 def _parse(text: str, reply_format: ReplyFormat) -> Verdict:
+    return parse_answer(text, partial(_parse_answer, reply_format=reply_format))
+
+
+def _parse_answer(text: str, *, reply_format: ReplyFormat) -> Verdict:
     inside = without_fence(text)
     if reply_format == "json_schema" and opens_an_object(inside):
         return parse_structured_verdict(inside)
     return parse_verdict(text)
+
+
+_Parsed = TypeVar("_Parsed")
+
+
+def parse_answer(text: str, parse: Callable[[str], _Parsed]) -> _Parsed:
+    """Parse a judge's reply without what it thought aloud before.
+
+    Where only a mark that closes a thought tells of one, the judge may have quoted it: the reply
+    counts as it stands if that can be read.
+
+    Raises:
+        VerdictParseError: As `parse` raises it.
+    """
+    apart = cut_thought(text)
+    if apart.is_certain and apart.thought is not None:
+        return parse(apart.response)
+    try:
+        return parse(text)
+    except VerdictParseError:
+        if apart.thought is None:
+            raise
+        return parse(apart.response)
 
 
 def needs_second_question(verdict: Verdict) -> bool:
@@ -294,10 +329,10 @@ _CLASS_OF_RESULT = {
     "canceled": FailureClass.CANCELED,
     "archived": FailureClass.ARCHIVED,
 }
-_CLASS_OF_STOP = {
-    "refusal": FailureClass.REFUSED,
-    "max_tokens": FailureClass.CUT_OFF,
-    "model_context_window_exceeded": FailureClass.ERRORED,
+_CLASS_OF_END = {
+    End.FILTER: FailureClass.REFUSED,
+    End.LENGTH: FailureClass.CUT_OFF,
+    End.CONTEXT: FailureClass.ERRORED,
 }
 
 
@@ -343,8 +378,8 @@ def classify_reply(
         return None
     if result_type in _CLASS_OF_RESULT:
         return _CLASS_OF_RESULT[result_type]
-    if result_type == "succeeded" and stop_reason in _CLASS_OF_STOP:
-        return _CLASS_OF_STOP[stop_reason]
+    if result_type == "succeeded" and end_of(stop_reason) in _CLASS_OF_END:
+        return _CLASS_OF_END[end_of(stop_reason)]
     if text is None or not text.strip():
         return FailureClass.EMPTY if result_type == "succeeded" else FailureClass.ERRORED
     if is_infrastructure_failure(text):

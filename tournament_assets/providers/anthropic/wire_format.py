@@ -15,6 +15,7 @@ from tournament_assets.judging.batch_service import (
     TokenUsage,
 )
 from tournament_assets.providers.service_words import mapping
+from tournament_assets.tournament.completions import parts_of, text_of
 
 
 def message_body(params: MessageParams) -> JsonObject:
@@ -82,10 +83,11 @@ def _compose_row(
     error: JsonObject,
     raw: str,
 ) -> ReplyRow:
+    content = message.get("content")
     return ReplyRow(
         custom_id=custom_id,
         result_type=result_type,
-        text=_join_text(message),
+        text=text_of(parts_of(content)) or "" if isinstance(content, list) else None,
         stop_reason=_text(message, "stop_reason"),
         error_type=_text(error, "type"),
         error_message=_text(error, "message"),
@@ -93,14 +95,6 @@ def _compose_row(
         usage=_read_usage(message.get("usage")),
         raw=raw,
     )
-
-
-def _join_text(message: JsonObject) -> str | None:
-    content = message.get("content")
-    if not isinstance(content, list):
-        return None
-    blocks = [mapping(block) for block in content]
-    return "".join(_text(block, "text") or "" for block in blocks if block.get("type") == "text")
 
 
 def _read_usage(usage: Any) -> TokenUsage | None:

@@ -31,6 +31,7 @@ from tournament_assets.judging.batch_service import (
 )
 from tournament_assets.judging.requests.requests import read_custom_id
 from tournament_assets.providers.openai.wire_format import (
+    BROKEN_OFF,
     CONNECT_SECONDS,
     NEW_CAP,
     NONCE_KEY,
@@ -129,6 +130,9 @@ class OpenAiChat(ServiceAnswers):
         row = read_completion(request.custom_id, answer)
         if row is None:
             raise self._unexpected(answer, task, "a chat completion", may_cost=True)
+        if row.result_type == BROKEN_OFF:
+            why = self._tidy(row.error_message or "")
+            raise JudgeError(f"could not {task}: {why}", failure=JudgeFailure.AMBIGUOUS)
         return row
 
     def _dialect(self, model: str) -> Dialect:

@@ -21,6 +21,7 @@ from tournament_assets.providers.service_words import (
     parse_object,
     was_never_sent,
 )
+from tournament_assets.tournament.completions import Completion, End, end_of, parts_of, text_of
 
 if TYPE_CHECKING:
     import httpx2
@@ -120,10 +121,11 @@ def chat_body(params: MessageParams, dialect: Dialect) -> JsonObject:
 
     Cache markers are left out: servers of this protocol cache by themselves.
     """
-    system = _text_of(params.get("system", ""))
+    system = text_of(parts_of(params.get("system", "")))
     leading = [{"role": "system", "content": system}] if system else []
     turns = [
-        {"role": each["role"], "content": _text_of(each["content"])} for each in params["messages"]
+        {"role": each["role"], "content": text_of(parts_of(each["content"])) or ""}
+        for each in params["messages"]
     ]
     body: dict[str, Json] = {
         "model": params["model"],
@@ -153,30 +155,33 @@ _SAMPLING = {
 
 
 def read_completion(custom_id: str, answer: JsonObject, *, raw: str = "") -> ReplyRow | None:
-    """Read a chat completion as a row of a batch; None if it is not one."""
-    choice = first_choice(answer)
-    message = choice.get("message")
-    if not isinstance(message, Mapping):
+    """Read a chat completion as a row of a batch; None if it is not one.
+
+    Its text is as it came, thoughts included. One that the server broke off did not succeed.
+    """
+    completion = Completion.of_answer(answer)
+    if completion is None:
         return None
-    reason = choice.get("finish_reason")
-    stop_reason = _STOP_REASONS.get(str(reason), str(reason))
-    text = _text_of(message.get("content"))
-    model = answer.get("model")
-    return ReplyRow(
+    end = end_of(completion.end)
+    row = ReplyRow(
         custom_id=custom_id,
         result_type="succeeded",
-        text=without_thoughts(keepable(text)),
-        stop_reason="refusal" if message.get("refusal") else stop_reason,
-        model=keepable(model) if isinstance(model, str) else None,
+        text=keepable(completion.text or ""),
+        stop_reason=_STOP_REASONS.get(end, completion.end),
+        model=completion.model and keepable(completion.model),
         usage=read_usage(answer),
         raw=printable(raw or _write(answer)),
     )
+    if end is End.BROKEN:
+        why = f"the server broke the answer off (finish_reason {completion.end!r})"
+        return replace(row, result_type=BROKEN_OFF, error_type="api_error", error_message=why)
+    if text_of(completion.parts, "refusal"):
+        return replace(row, stop_reason=_STOP_REASONS[End.FILTER])
+    return row
 
 
-def first_choice(answer: JsonObject) -> JsonObject:
-    """Return the first choice of a chat completion, or an empty object."""
-    choices = answer.get("choices")
-    return mapping(choices[0]) if isinstance(choices, list) and choices else {}
+BROKEN_OFF = "broken_off"
+"""The result type of half a reply: it may be billed, and is asked for again."""
 
 
 def _write(answer: JsonObject) -> str:
@@ -188,13 +193,13 @@ def _write(answer: JsonObject) -> str:
 
 
 _STOP_REASONS = {
-    "stop": "end_turn",
-    "eos_token": "end_turn",
-    "length": "max_tokens",
-    "content_filter": "refusal",
-    "tool_calls": "tool_use",
-    "function_call": "tool_use",
+    End.STOP: "end_turn",
+    End.LENGTH: "max_tokens",
+    End.FILTER: "refusal",
+    End.TOOLS: "tool_use",
+    End.CONTEXT: "model_context_window_exceeded",
 }
+"""What the Messages API says for each end."""
 
 
 NONCE_KEY = "tournament_batch"
@@ -308,29 +313,6 @@ def _error_type(status: Any, problem: JsonObject) -> str:
     kind = str(problem.get("type") or problem.get("code") or "api_error")
     # An error type that a retry cannot fix, despite a status that suggests one.
     return "api_error" if kind in _ERROR_TYPES.values() else kind
-
-
-def without_thoughts(text: str) -> str:
-    """Return a reply without the thoughts that open it, which servers should send by themselves.
-
-    Thoughts without an end mark are the whole of a reply that was cut off.
-    """
-    opening = text.lstrip()
-    if not opening.startswith(_THOUGHTS):
-        return text
-    _, end, reply = opening.partition(_THOUGHTS_END)
-    return reply if end else ""
-
-
-_THOUGHTS, _THOUGHTS_END = "<think>", "</think>"
-
-
-def _text_of(content: Any) -> str:
-    """Return a content's text, which is a text or a list of parts."""
-    if isinstance(content, str):
-        return content
-    parts = [mapping(part) for part in content] if isinstance(content, list) else []
-    return "".join(str(part.get("text", "")) for part in parts if part.get("type") == "text")
 
 
 def keepable(text: str) -> str:
