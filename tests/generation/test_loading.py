@@ -1,5 +1,7 @@
+import copy
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +16,13 @@ from tournament_assets.generation.loading import LoadedEntrant, build_entrant
 from tournament_assets.generation.models.base_models import (
     DTYPES,
 )
+from tournament_assets.generation.models.chat_prompts import AskedPrompt
 from tournament_assets.generation.models.entrant_weights import (
     EntrantFiles,
     check_weights,
     count_parameters,
 )
+from tournament_assets.tournament.prompts import GeneratedResponse
 
 from .architectures import ARCHITECTURES
 from .builders import TINY, describe, edit_json
@@ -222,3 +226,38 @@ def test_a_gguf_file_plays_as_the_folder_that_it_was_made_from(tmp_path: Path) -
         build_entrant(describe(), files=EntrantFiles(file), device="cpu")
     file.write_bytes(b"version https://git-lfs")
     assert "does not begin as a GGUF file" in check_weights(file, name="entrant 'a'")[0]
+
+
+@pytest.mark.parametrize(
+    ("opening", "closing"),
+    [
+        ("<think>", "</think>"),  # LFM 2.5
+        ("[THINK]", "[/THINK]"),  # Ministral 3
+        ("<seed:think>", "</seed:think>"),  # Seed-OSS
+        ("<|begin_reasoning|>", "<|end_reasoning|>"),  # only its tokenizer names it
+        ("<|channel|>analysis<|message|>", "<|end|><|start|>assistant<|channel|>final<|message|>"),
+    ],
+)
+@pytest.mark.parametrize("is_opened_by_the_template", [False, True])
+def test_a_thought_between_special_tokens_is_told_apart(
+    opening: str, closing: str, *, is_opened_by_the_template: bool
+) -> None:
+    spec = describe().model_copy(update={"strip": "think"})
+    entrant = build_entrant(spec, files=EntrantFiles(TINY), device="cpu")
+    marks = re.findall(r"<[^<>]*>|\[[^]]*\]", opening + closing)
+    tokenizer = copy.deepcopy(entrant.tokenizer)
+    tokenizer.add_special_tokens({"additional_special_tokens": [*dict.fromkeys(marks), "<|eot|>"]})
+    entrant = replace(entrant, base=replace(entrant.base, tokenizer=tokenizer))
+    written = f"Hm, é.{closing} Two. <|eot|>"
+    before = f"What? {opening}\n" if is_opened_by_the_template else "What? "
+    if not is_opened_by_the_template:
+        written = opening + written
+    prompt = AskedPrompt(prompt_id="p", ids=tuple(tokenizer.encode(before)), seed=1, text=before)
+    ids = tokenizer.encode(written, add_special_tokens=False)
+    response = entrant.respond(prompt, ids, end="stop", diagnostics={})
+    assert (response.text, response.diagnostics["thought"]) == ("Two.", "Hm, é.")
+    aloud = response.read_again(cuts_thoughts=False)
+    assert isinstance(aloud, GeneratedResponse)
+    assert "Hm, é." in aloud.text
+    cut = entrant.respond(prompt, ids[:3], end="length", diagnostics={})
+    assert cut.text == ""

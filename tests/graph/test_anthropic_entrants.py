@@ -72,7 +72,7 @@ def test_a_claude_model_plays_and_what_is_gone_is_bought_again_only_on_request(
         assert summary.responses_generated == 11
         assert set(summary.leaderboard["entrant_id"]) == {"careful", "claude"}
         (warning,) = summary.warnings
-        assert re.search(r"1 of 12 .* refused ", warning)
+        assert re.search(r"1 of 12 .* a filter withheld ", warning)
         found = rows(project)
         names = [row["prompt_id"] for row in found]
         assert names == [name for name in BANK_ORDER if name in names]

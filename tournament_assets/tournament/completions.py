@@ -344,6 +344,8 @@ def _cut_channels(text: str, *, is_open: bool) -> ToldApart | None:
     """Read the channels of harmony: only `final` is for the reader; None of another text."""
     openings = list(_CHANNEL.finditer(text))
     if not openings:
+        if text.lstrip().startswith("<|channel|>"):
+            return ToldApart("", text.strip())  # the cap cut off even the channel's name
         dropped = _WITHOUT_MARKS.fullmatch(text)
         return dropped and ToldApart(dropped["answer"].strip(), dropped["thought"].strip())
     answers, thoughts = list[str](), list[str]()
