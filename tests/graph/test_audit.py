@@ -15,6 +15,7 @@ from tournament_assets.foundation.errors import InputError
 from tournament_assets.foundation.extensions import added_rows
 from tournament_assets.graph.plain_runs import PlainRun
 from tournament_assets.graph.table import settings_versions
+from tournament_assets.preparing.estimates import estimate_tournament
 from tournament_assets.project.plan import load_plan
 from tournament_assets.python_api import Run
 from tournament_assets.run_comparison.gate import GateSettings, Passage, hold_gate
@@ -129,6 +130,33 @@ def test_an_empty_file_of_responses_is_refused_before_anything_is_asked(tmp_path
         assert paid.server.log.requests == 0
 
 
+def test_thoughts_judged_as_answers_are_told_and_cutting_them_asks_only_what_changed(
+    tmp_path: Path,
+) -> None:
+    with paid_project(tmp_path) as paid:
+        rows = recorded_responses("sloppy")
+        for row in rows[:3]:
+            row["response"] = f"<thinking>Hm.</thinking>\n{row['response']}"
+        write_json_lines(paid.project.folder / "responses_sloppy.jsonl", rows)
+        summary = paid.run(mode="headline")
+        assert "of 12 responses 3 hold <thinking>" in "".join(summary.warnings)
+        log = paid.server.log
+        n_asked = log.requests + log.messages
+        config = yaml.safe_load(paid.project.config_path.read_text())
+        entrants = [
+            {**each, **({"strip": "think"} if each["entrant_id"] == "sloppy" else {})}
+            for each in config["entrants"]
+        ]
+        paid.project.edit_config(entrants=entrants)
+        plan = load_plan(paid.project.config_path, paid.project.environment)
+        workloads = estimate_tournament(plan, "headline").workloads
+        to_ask = sum(workload.to_ask for workload in workloads.values())
+        assert to_ask == 2 * 3 * (len(entrants) - 1)
+        again = paid.run(mode="headline")
+        assert not any("<thinking>" in warning for warning in again.warnings)
+        assert log.requests + log.messages == n_asked + to_ask
+
+
 def test_a_file_of_blank_responses_is_judged_and_said_first_everywhere(tmp_path: Path) -> None:
     with paid_project(tmp_path) as paid:
         blank = [{**row, "response": " "} for row in recorded_responses("sloppy")]
@@ -171,7 +199,7 @@ def test_a_run_without_losses_says_nothing_of_them_and_the_audit_ends_well(
     assert result.exit_code == 0
     said, audit = result.stdout.split("small, pilot: audit")
     # Twelve pairs are too few for any light, which is no loss.
-    assert "4 of 4 lights amber, too few to tell" in said
+    assert "4 of 5 lights amber, too few to tell" in said
     assert "lights red" not in said
     assert audit
 

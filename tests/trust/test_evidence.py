@@ -5,7 +5,7 @@ import pytest
 from tournament_assets.foundation.estimates import Estimate
 from tournament_assets.storage.tables import make_table
 from tournament_assets.tournament.asset_rows import MatchRow
-from tournament_assets.trust.evidence import length_gains
+from tournament_assets.trust.evidence import length_gains, marked_responses
 
 
 def words(*counts: int, pair: tuple[str, str], first: int = 0) -> list[MatchRow]:
@@ -58,3 +58,13 @@ def test_the_samples_of_a_prompt_are_one_prompt() -> None:
 def test_no_pair_and_a_single_prompt_say_nothing_of_length() -> None:
     effect = Estimate(100.0, 90.0, 120.0)
     assert gains_of([], effect) == gains_of(words(9, pair=("ada", "bob")), effect) == {}
+
+
+def test_thoughts_that_were_judged_are_counted_for_each_entrant() -> None:
+    rows = words(3, 4, 5, 6, pair=("ada", "bob"))
+    rows[1] = replace(rows[1], response_a="<think>Hm.</think> Four")
+    rows[2] = replace(rows[2], response_a="[THINK]Hm.[/THINK] Five")
+    shares = marked_responses(make_table(MatchRow, [*rows, replace(rows[1], sample=2)]))
+    assert (shares["ada"].value, shares["ada"].n) == (3 / 5, 5)
+    assert shares["ada"].note == "3 of 5 responses hold <think> and [THINK]"
+    assert shares["bob"] == Estimate(0.0, 0.0, 0.0, 5)

@@ -89,6 +89,7 @@ class CheckThresholds(Frozen):
         min_corrupted_wins: Share of responses that win against an answer to another prompt.
         max_injection_gain: Share of pairs in which an injected text moves the verdict towards its
             response.
+        max_marked_responses: Share of an entrant's judged responses that hold marks of thoughts.
         min_transitivity_p: P-value of the number of cycles if outcomes were independent on one
             scale.
     """
@@ -106,6 +107,7 @@ class CheckThresholds(Frozen):
     min_identical_ties: float | None = Field(default=None, ge=0, le=1)
     min_corrupted_wins: float | None = Field(default=None, ge=0, le=1)
     max_injection_gain: float | None = Field(default=None, ge=0, le=1)
+    max_marked_responses: float | None = Field(default=0.02, ge=0, le=1)
     min_transitivity_p: float | None = Field(default=None, ge=0, le=1)
 
 

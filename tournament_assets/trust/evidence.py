@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from tournament_assets.foundation.estimates import Estimate
-from tournament_assets.foundation.formatting import format_share
+from tournament_assets.foundation.formatting import format_share, join_names
 from tournament_assets.ratings.intervals import two_sided_quantile
 from tournament_assets.ratings.rating_methods import EFFECT
 from tournament_assets.ratings.style_control import count_style, style_differences
@@ -22,6 +22,7 @@ from tournament_assets.tournament.asset_rows import (
     MatchRow,
     RatingRow,
 )
+from tournament_assets.tournament.completions import thought_mark_in
 from tournament_assets.tournament.verdicts import Outcome
 
 
@@ -58,6 +59,30 @@ def longer_responses(matches: AnyTable) -> dict[PairKey, Outcome]:
             Outcome.A_WINS if a > b else Outcome.B_WINS if a < b else Outcome.TIE
         )
     return longer
+
+
+def marked_responses(matches: AnyTable) -> dict[str | None, Estimate]:
+    """Return the share of every entrant's responses that hold marks of thoughts.
+
+    Args:
+        matches: The table `match_list` of a dimension.
+    """
+    texts: defaultdict[str, dict[tuple[str, int], str | None]] = defaultdict(dict)
+    marks: dict[str, str | None] = {}
+    for row in rows_of(MatchRow, matches):
+        for name, text in ((row.entrant_a, row.response_a), (row.entrant_b, row.response_b)):
+            if text not in marks:
+                marks[text] = thought_mark_in(text)
+            texts[name][row.prompt_id, row.sample] = marks[text]
+    shares: dict[str | None, Estimate] = {}
+    for name, of_entrant in texts.items():
+        named = [mark for mark in of_entrant.values() if mark is not None]
+        n, share = len(of_entrant), len(named) / len(of_entrant)
+        note = (
+            f"{len(named)} of {n} responses hold {join_names(sorted({*named}))}" if named else None
+        )
+        shares[name] = Estimate(share, share, share, n, note)
+    return shares
 
 
 def length_of(frame: pd.DataFrame, *, n_judged: int) -> Estimate:

@@ -98,6 +98,20 @@ _IN_ORDER = (
         bias=Bias.LENGTH,
     ),
     Measure(
+        "marked_responses",
+        "marks of thoughts",
+        "Of the entrant's judged responses, this share holds marks of thoughts, such as <think>.",
+        "What the model thought aloud may have been judged as its answer: set `strip: think` for "
+        "the entrant, which generates nothing again; where it is set, look at the marks that are "
+        "left.",
+        "share",
+        "response",
+        find=panel.marked,
+        threshold=lambda checks: checks.max_marked_responses,
+        expected="at most",
+        is_exact=True,
+    ),
+    Measure(
         "transitivity_within_prompts",
         "cycles within prompts",
         "A p-value: the probability that independent judgments on one scale make at least as many "

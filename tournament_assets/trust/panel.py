@@ -43,6 +43,7 @@ class JudgeEvidence:
         name_job: Returns the full name of a job, for what a note advises to run.
         by_judge: Every pair by each judge of a panel, for measuring position bias; None with one
             judge.
+        marked: For each entrant the share of its responses that hold marks of thoughts.
         not_needed: Number of pairs not needed and of planned pairs, where pairs stop early; None
             where every pair is judged.
     """
@@ -56,6 +57,7 @@ class JudgeEvidence:
     tables: Mapping[str, LoadedTable] = field(default_factory=dict)
     name_job: Callable[[str], str] = str
     by_judge: Sequence[JudgedPair] | None = None
+    marked: Found = field(default_factory=dict)
     not_needed: tuple[int, int] | None = None
 
     @property
@@ -101,6 +103,15 @@ def first_slot(evidence: JudgeEvidence) -> Estimate:
         return Estimate(note="no reply prefers a response")
     others = share.n - share.count
     return with_note(share, f"{share.count} replies prefer the first slot and {others} the other")
+
+
+def marked(evidence: JudgeEvidence) -> Estimate | Found:
+    """Return the shares of responses with marks of thoughts: of all, or of entrants with some."""
+    if not evidence.marked:
+        return Estimate(note="no response was judged")
+    some = {name: share for name, share in evidence.marked.items() if share.value}
+    n = sum(share.n for share in evidence.marked.values())
+    return some or Estimate(0.0, 0.0, 0.0, n, "no response holds a mark")
 
 
 def flips(evidence: JudgeEvidence) -> Estimate:

@@ -1,7 +1,8 @@
 """From selected prompts to every entrant's responses."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from statistics import fmean
@@ -26,6 +27,7 @@ from tournament_assets.responses.entrant_responses import (
 from tournament_assets.responses.local_responses import CompletedResponses
 from tournament_assets.storage.tables import rows_of
 from tournament_assets.tournament.asset_rows import RequestsRow, ResponseRow
+from tournament_assets.tournament.completions import thought_mark_in
 from tournament_assets.tournament.entrants import AnyEntrant, get_entrant
 from tournament_assets.tournament.prompts import (
     GeneratedResponse,
@@ -86,7 +88,7 @@ def entrant_responses(
         upstream=upstream,
     )
     answers = answer_prompts(entrant, wanted)
-    _tell(step, answers.warnings)
+    _tell(step, [*answers.warnings, *_reading_warnings(entrant, answers.responses)])
     entrant_hash = short(entrant_fingerprint(entrant, step.plan.project))
     rows = [_row(entrant, response) for response in answers.responses]
     return Made(
@@ -103,6 +105,20 @@ def entrant_responses(
 def _tell(step: Step, warnings: Sequence[str]) -> None:
     for warning in warnings:
         step.log.warning(f"{step.where}: {warning}")
+
+
+def _reading_warnings(entrant: AnyEntrant, responses: Sequence[GeneratedResponse]) -> Iterator[str]:
+    """Yield what a person should look at in how responses were read."""
+    name, n = entrant.entrant_id, len(responses)
+    if entrant.cuts_thoughts and not any("thought" in each.diagnostics for each in responses):
+        yield f"strip: think cut nothing in {n} responses of {name}; expected a reasoning model"
+    for word, count in _unknown_ends(responses).items():
+        yield f"{count} of {n} responses of {name} ended with {word!r}, which nobody here knows"
+
+
+def _unknown_ends(responses: Sequence[GeneratedResponse]) -> dict[str, int]:
+    """Count the responses that ended for an unknown reason, by the service's word for it."""
+    return dict(Counter(each.diagnostics["end"] for each in responses if "end" in each.diagnostics))
 
 
 def entrant_requests(
@@ -181,6 +197,7 @@ def _metadata(plan: TournamentPlan, entrant: AnyEntrant, answers: CompletedRespo
         "truncated_by_token_cap": sum(response.finish_reason == "length" for response in responses),
         **_not_sent_metadata(responses),
         **_thought_metadata(responses),
+        **known({"ends_nobody_knows": _unknown_ends(responses) or None}),
         **_jury_metadata(responses),
         "generated_now": answers.generated,
         "from_ledger": len(responses) - answers.generated,
@@ -245,6 +262,7 @@ def _checks(prompts: Sequence[Prompt], answers: CompletedResponses, *, where: st
     return [
         _coverage_check(prompts, answers, where=where),
         _empty_check(answers.responses, where=where),
+        _marks_check(answers.responses, where=where),
     ]
 
 
@@ -280,4 +298,21 @@ def _empty_check(responses: Sequence[GeneratedResponse], *, where: str) -> Check
             f"({', '.join(empty[:5])}{', …' if len(empty) > 5 else ''}), judged as they are"
         ),
         metadata={"empty": len(empty)},
+    )
+
+
+def _marks_check(responses: Sequence[GeneratedResponse], *, where: str) -> Check:
+    marks = Counter(mark for each in responses if (mark := thought_mark_in(each.text)) is not None)
+    listed = ", ".join(f"{count} hold {mark}" for mark, count in sorted(marks.items()))
+    return Check(
+        "no_thought_in_response",
+        passed=not marks,
+        description=(
+            f"{where}: no response holds a mark of a thought"
+            if not marks
+            else f"{where}: of {format_plural(len(responses), 'response')} {listed}; what was "
+            "thought aloud may be judged as the answer; set strip: think, which generates nothing "
+            "again"
+        ),
+        metadata={"marks": dict(sorted(marks.items()))},
     )

@@ -25,6 +25,7 @@ from tournament_assets.tournament.verdicts import Judgment, Outcome
 from tournament_assets.trust.evidence import (
     length_of,
     longer_responses,
+    marked_responses,
 )
 from tournament_assets.trust.lights import TrustState
 from tournament_assets.trust.measures import MEASURES, measure_judge
@@ -97,6 +98,7 @@ def _evidence(
         replies=inputs.judge_replies,
         tables=tables,
         name_job=step.plan.job,
+        marked=marked_responses(inputs.match_list),
         by_judge=(
             _pairs_by_judge(inputs.judge_replies, config.judging.reply_format)
             if config.has_jury(step.mode)

@@ -21,7 +21,14 @@ from tournament_assets.providers.service_words import (
     parse_object,
     was_never_sent,
 )
-from tournament_assets.tournament.completions import Completion, End, end_of, parts_of, text_of
+from tournament_assets.tournament.completions import (
+    Completion,
+    End,
+    Message,
+    end_of,
+    parts_of,
+    text_of,
+)
 
 if TYPE_CHECKING:
     import httpx2
@@ -124,7 +131,7 @@ def chat_body(params: MessageParams, dialect: Dialect) -> JsonObject:
     system = text_of(parts_of(params.get("system", "")))
     leading = [{"role": "system", "content": system}] if system else []
     turns = [
-        {"role": each["role"], "content": text_of(parts_of(each["content"])) or ""}
+        {"role": each["role"], "content": Message.read(each).text or ""}
         for each in params["messages"]
     ]
     body: dict[str, Json] = {
