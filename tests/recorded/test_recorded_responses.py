@@ -28,8 +28,8 @@ from tournament_assets.recorded.samples import (
     NOT_TEXT,
     SYSTEM,
     TOOLS,
-    finish_reason_of,
 )
+from tournament_assets.tournament.completions import CALLS_TOOLS, FILTERED
 from tournament_assets.tournament.entrants import RecordedEntrant
 from tournament_assets.tournament.places import ResponsesPlace
 from tournament_assets.tournament.prompts import GeneratedResponse, Prompt
@@ -144,22 +144,6 @@ def test_finish_reasons_and_token_counts_are_kept(tmp_path: Path) -> None:
     row = {"prompt_id": "p1", "response": "one", "finish_reason": "length"}
     path = jsonl(tmp_path / "ada.jsonl", {**row, "prompt_tokens": 5, "response_tokens": 8})
     assert load(path).responses == [GeneratedResponse("p1", "one", "length", 5, 8)]
-
-
-@pytest.mark.parametrize(
-    ("word", "reason"),
-    [
-        ("stop", "stop"),
-        ("end_turn", "stop"),
-        ("length", "length"),
-        ("max_tokens", "length"),
-        ("content_filter", "filter"),
-        (None, "recorded"),
-        ("unknown", "recorded"),
-    ],
-)
-def test_words_for_the_end_of_a_response_become_ours(word: str | None, reason: str) -> None:
-    assert finish_reason_of(word) == reason
 
 
 def test_csv_json_list_and_parquet_say_the_same_as_json_lines(tmp_path: Path) -> None:
@@ -280,6 +264,17 @@ BATCH = {
     },
     "error": None,
 }
+CLAUDE_BATCH: dict[str, Any] = {
+    "custom_id": "p1",
+    "result": {
+        "type": "succeeded",
+        "message": {
+            "content": [{"type": "thinking", "thinking": "Hm."}, {"type": "text", "text": "one"}],
+            "stop_reason": "max_tokens",
+            "usage": {"input_tokens": 5, "output_tokens": 7},
+        },
+    },
+}
 RESPONSES_BATCH = {
     "custom_id": "p1",
     "response": {
@@ -314,6 +309,7 @@ RESPONSES_BATCH = {
         (INSPECT, "inspect", GeneratedResponse("p1", "one", "length", 5, 7), {FURTHER_SAMPLE: 1}),
         (BATCH, "openai-batch", GeneratedResponse("p1", "one", "length", 5, 7), {}),
         (RESPONSES_BATCH, "openai-batch", GeneratedResponse("p1", "one", "length", 5, 7), {}),
+        (CLAUDE_BATCH, "anthropic-batch", GeneratedResponse("p1", "one", "length", 5, 7), {}),
     ],
 )
 def test_files_of_other_tools_are_known_by_their_content(
@@ -425,7 +421,7 @@ def test_an_answer_that_calls_a_tool_is_no_response(tmp_path: Path) -> None:
     }
     recorded = load(jsonl(tmp_path / "x.jsonl", BATCH, called, searched))
     assert texts_of(recorded) == {"p1": "one"}
-    assert recorded.missing == {"p2": TOOLS, "p3": TOOLS}
+    assert recorded.missing == {"p2": TOOLS, "p3": NOT_TEXT}
 
 
 def test_messages_may_stand_in_a_column(tmp_path: Path) -> None:
@@ -507,3 +503,42 @@ def test_a_file_that_cannot_be_read_is_named(
     (problem,) = problems_of(path)
     assert problem.startswith((str(path), "ada.parquet"))
     assert said in problem
+
+
+@pytest.mark.parametrize(
+    ("answer", "end", "read"),
+    [
+        ("<think>Hm.</think>\none", "stop", ("one", {"thought": "Hm.", "thought_words": 1})),
+        ("Hm.\n[/THINK]one", "eos", ("one", {"thought": "Hm.", "thought_words": 1})),
+        ("<reasoning>Hm.", "length", ("", {"thought": "Hm.", "thought_words": 1})),
+        (None, "length", ("", {})),
+        ("one ", "stop", ("one ", {})),
+        ("one", "content_filter", FILTERED),
+        ("one", "tool_calls", CALLS_TOOLS),
+        (None, "stop", NO_TEXT),
+    ],
+)
+def test_a_recorded_answer_is_read_as_any_other(
+    tmp_path: Path, answer: str | None, end: str, read: object
+) -> None:
+    rows = [
+        {"prompt_id": "p1", "response": answer, "finish_reason": end},
+        {"prompt_id": "p2", "response": "two", "finish_reason": "stop"},
+    ]
+    jsonl(tmp_path / "ada.jsonl", *rows)
+    entrant = RecordedEntrant(
+        entrant_id="ada",
+        loader="recorded",
+        responses=ResponsesPlace(path="ada.jsonl"),
+        strip="think",
+    )
+    recorded = load_recorded_responses(tmp_path / "ada.jsonl", entrant, prompts=PROMPTS)
+    first = recorded.responses[0]
+    if isinstance(read, tuple):
+        assert (first.text, dict(first.diagnostics)) == read
+    else:
+        assert (first.prompt_id, recorded.missing, recorded.left_out) == (
+            "p2",
+            {"p1": read},
+            {read: 1},
+        )

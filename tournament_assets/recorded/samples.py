@@ -10,6 +10,7 @@ files of OpenAI, https://platform.openai.com/docs/guides/batch.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, get_args
@@ -17,12 +18,18 @@ from typing import Any, get_args
 from tournament_assets.foundation.errors import InputError, Problems
 from tournament_assets.foundation.json_lines import JsonObject, refuse_half_characters
 from tournament_assets.storage.row_files import FileKind, FileSample, read_rows, sample_file
-from tournament_assets.tournament.completions import End, end_of, parts_of, text_of
+from tournament_assets.tournament.completions import (
+    Completion,
+    End,
+    Message,
+    PartKind,
+    end_of,
+    parts_of,
+    text_of,
+)
 from tournament_assets.tournament.entrants import SampleColumn
 
 Row = JsonObject
-RECORDED = End.UNSAID.value
-"""The finish reason of a response whose file does not say how it ended."""
 OWN = "tournament"
 """The name of our own format."""
 LATER_TURN = "later turns: only the first one is judged"
@@ -35,10 +42,6 @@ NOT_TEXT = "an image or another part that is not text"
 SYSTEM = "a system text of its own: those of a model's rows differ, and a prompt holds none"
 
 _RESPONSE_KEYS = ("response", "response_text", "text")
-_TEXT_PARTS = frozenset(
-    {"text", "input_text", "output_text", "reasoning", "thinking", "redacted_thinking", "refusal"}
-)
-_TOOL_PARTS = frozenset({"tool_use", "tool_result", "tool_call", "function_call"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +73,7 @@ class Sample:
     response: str | None = None
     missing: str = NO_TEXT
     model: str | None = None
-    finish_reason: str = RECORDED
+    finish_reason: End = End.UNSAID
     prompt_tokens: int | None = None
     response_tokens: int | None = None
     gold_answer: str | None = None
@@ -269,7 +272,7 @@ def _by_columns(
             lost=conversation.lost,
             response=response if isinstance(response, str) else None,
             model=_word(values.get("model")),
-            finish_reason=finish_reason_of(values.get("finish_reason")),
+            finish_reason=end_of(values.get("finish_reason")),
             prompt_tokens=_count(values.get("prompt_tokens")),
             response_tokens=_count(values.get("response_tokens")),
         )
@@ -285,11 +288,6 @@ def value_at(row: Row, name: str) -> Any:
     for part in name.split("."):
         value = value.get(part) if isinstance(value, Mapping) else None
     return value
-
-
-def finish_reason_of(value: object) -> str:
-    """Return our name for how a response ended; `other` if the reason is unknown."""
-    return end_of(value).value
 
 
 def _count(value: object) -> int | None:
@@ -315,11 +313,6 @@ def _inside(value: object) -> Row:
     return value if isinstance(value, Mapping) else {}
 
 
-def _spoken(content: object) -> str | None:
-    """Return the text of a message, joined if it is in parts."""
-    return text_of(parts_of(content))
-
-
 @dataclass(frozen=True, slots=True)
 class _Conversation:
     """What a model was given to answer.
@@ -342,8 +335,8 @@ def _read_conversation(messages: object) -> _Conversation:
     turns = [turn for turn in messages if isinstance(turn, Mapping)]
     of_role: dict[str, list[str | None]] = {}
     for turn in turns:
-        role = {"developer": "system"}.get(str(turn.get("role")), str(turn.get("role")))
-        of_role.setdefault(role, []).append(_spoken(turn.get("content")))
+        message = Message.read(turn)
+        of_role.setdefault(message.role, []).append(message.text)
     lost = next((reason for turn in turns if (reason := _loss_of(turn)) is not None), None)
     if of_role.keys() - {"system", "user", "assistant"}:
         lost = TOOLS
@@ -355,12 +348,13 @@ def _read_conversation(messages: object) -> _Conversation:
 
 def _loss_of(message: Row) -> str | None:
     """Return what a message's text leaves out; None if it is complete."""
-    content = message.get("content")
-    parts = content if isinstance(content, list) else []
-    kinds = {part.get("type", "text") for part in parts if isinstance(part, Mapping)}
-    if message.get("tool_calls") or message.get("function_call") or kinds & _TOOL_PARTS:
+    return _loss_in(Message.read(message).kinds)
+
+
+def _loss_in(kinds: AbstractSet[PartKind]) -> str | None:
+    if kinds & {"tool_call", "tool_result"}:
         return TOOLS
-    return NOT_TEXT if kinds - _TEXT_PARTS else None
+    return NOT_TEXT if kinds & {"image", "other"} else None
 
 
 def _own(row: Row) -> Sample:
@@ -371,7 +365,7 @@ def _own(row: Row) -> Sample:
         prompt_ids=_words(row.get("prompt_id")),
         response=text,
         model=_word(row.get("entrant_id")),
-        finish_reason=finish_reason_of(row.get("finish_reason")),
+        finish_reason=end_of(row.get("finish_reason")),
         prompt_tokens=_count(row.get("prompt_tokens")),
         response_tokens=_count(row.get("response_tokens")),
         gold_answer=_word(row.get("gold_answer")),
@@ -401,9 +395,9 @@ def _chat_answer(row: Row) -> Sample:
         prompt_texts=conversation.texts,
         system=conversation.system,
         lost=conversation.lost or _loss_of(answer),
-        response=_spoken(first),
+        response=text_of(parts_of(first)),
         model=_word(row.get("model")) or _word(row.get("model_id")),
-        finish_reason=finish_reason_of(counts.get("finish_reason")),
+        finish_reason=end_of(counts.get("finish_reason")),
         response_tokens=_count(counts.get("token_len")),
         left_out=(LATER_TURN,) * (len(turns) - 1) + (FURTHER_SAMPLE,) * others,
     )
@@ -440,7 +434,7 @@ def _chat_question(row: Row) -> Sample:
     first = reference[0] if isinstance(reference, list) and reference else reference
     return Sample(
         prompt_ids=_words(row.get("uid"), row.get("question_id")),
-        prompt_texts=_words(_spoken(turns[0])) if turns else (),
+        prompt_texts=_words(text_of(parts_of(turns[0]))) if turns else (),
         gold_answer=_word(first),
         category=_word(row.get("category")),
         left_out=(LATER_TURN,) * (len(turns) - 1),
@@ -484,7 +478,7 @@ def _inspect(row: Row) -> Sample:
     message = _inside(choice.get("message"))
     usage = _inside(output.get("usage"))
     has_failed = bool(row.get("error") or output.get("error"))
-    text = _spoken(message.get("content"))
+    text = Message.read(message).text
     further = (FURTHER_SAMPLE,) * max(len(choices) - 1, 0)
     source = _read_conversation(row.get("input"))
     conversation = _read_conversation(_before_answer(row))
@@ -496,7 +490,7 @@ def _inspect(row: Row) -> Sample:
         response=None if has_failed or row.get("epoch", 1) != 1 else text,
         missing=FURTHER_SAMPLE if row.get("epoch", 1) != 1 else FAILED if has_failed else NO_TEXT,
         model=_word(output.get("model")),
-        finish_reason=finish_reason_of(choice.get("stop_reason")),
+        finish_reason=end_of(choice.get("stop_reason")),
         prompt_tokens=_count(usage.get("input_tokens")),
         response_tokens=_count(usage.get("output_tokens")),
         gold_answer=_word(row.get("target")),
@@ -513,50 +507,23 @@ def _before_answer(row: Row) -> object:
 
 
 def _batch_answer(row: Row) -> Sample:
-    answer = _inside(row.get("response"))
-    body = answer.get("body")
-    if row.get("error") or answer.get("status_code", 200) != 200 or not isinstance(body, Mapping):
+    answer = _inside(row.get("response")) or _inside(row.get("result"))
+    body = _inside(answer.get("body", answer.get("message")))
+    has_failed = row.get("error") or answer.get("status_code", 200) != 200
+    completion = None if has_failed else Completion.of_answer(body)
+    if completion is None:
         return Sample(prompt_ids=_words(row.get("custom_id")), missing=FAILED)
-    usage = _inside(body.get("usage"))
-    text, finish_reason, n_choices = _body_of_answer(body)
+    usage, choices = _inside(body.get("usage")), body.get("choices")
     return Sample(
         prompt_ids=_words(row.get("custom_id")),
-        response=text,
-        lost=_loss_of_answer(body),
-        model=_word(body.get("model")),
-        finish_reason=finish_reason_of(finish_reason),
+        response=completion.text,
+        lost=_loss_in({part.kind for part in completion.parts}),
+        model=completion.model,
+        finish_reason=end_of(completion.end),
         prompt_tokens=_count(usage.get("prompt_tokens", usage.get("input_tokens"))),
         response_tokens=_count(usage.get("completion_tokens", usage.get("output_tokens"))),
-        left_out=(FURTHER_SAMPLE,) * (n_choices - 1),
+        left_out=(FURTHER_SAMPLE,) * (len(choices) - 1 if isinstance(choices, list) else 0),
     )
-
-
-def _body_of_answer(body: Row) -> tuple[str | None, object, int]:
-    """Return text, finish reason and number of choices of a completion or a response."""
-    choices = body.get("choices")
-    if isinstance(choices, list) and choices and isinstance(choices[0], Mapping):
-        message = choices[0].get("message")
-        content = message.get("content") if isinstance(message, Mapping) else choices[0].get("text")
-        return _spoken(content), choices[0].get("finish_reason"), len(choices)
-    output = body.get("output")
-    messages = (
-        [each for each in output if isinstance(each, Mapping)] if isinstance(output, list) else []
-    )
-    texts = [_spoken(each.get("content")) for each in messages if each.get("type") == "message"]
-    cut = body.get("incomplete_details")
-    reason = cut.get("reason") if isinstance(cut, Mapping) else body.get("status")
-    spoken = [text for text in texts if text is not None]
-    return "".join(spoken) if spoken else None, reason, 1
-
-
-def _loss_of_answer(body: Row) -> str | None:
-    choices, output = body.get("choices"), body.get("output")
-    if isinstance(choices, list) and choices:
-        return _loss_of(_inside(_inside(choices[0]).get("message")))
-    items = [_inside(each) for each in output] if isinstance(output, list) else []
-    if any(each.get("type") not in ("message", "reasoning") for each in items):
-        return TOOLS
-    return next((loss for each in items if (loss := _loss_of(each)) is not None), None)
 
 
 def _batch_request(row: Row) -> Sample:
@@ -624,6 +591,12 @@ _ALL = (
         "openai-batch",
         "outputs of OpenAI's batches",
         frozenset({"custom_id", "response"}),
+        _batch_answer,
+    ),
+    SampleFormat(
+        "anthropic-batch",
+        "results of Anthropic's batches",
+        frozenset({"custom_id", "result"}),
         _batch_answer,
     ),
     SampleFormat(

@@ -10,7 +10,7 @@ https://github.com/openai/harmony.
 
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from hashlib import sha256
@@ -22,17 +22,16 @@ READING_VERSION = 1
 """Increase it whenever a completion is read differently: what was made of it is out of date."""
 
 PartKind = Literal["text", "thinking", "tool_call", "tool_result", "image", "refusal", "other"]
-_KINDS: Mapping[str, PartKind] = {
-    **dict.fromkeys(("text", "input_text", "output_text"), "text"),
-    **dict.fromkeys(
-        ("thinking", "reasoning", "redacted_thinking", "summary_text", "reasoning_text"), "thinking"
-    ),
-    **dict.fromkeys(("tool_use", "tool_call", "function_call", "custom_tool_call"), "tool_call"),
-    **dict.fromkeys(("tool_result", "function_call_output"), "tool_result"),
-    **dict.fromkeys(("image", "image_url", "input_image"), "image"),
+_NAMES: Mapping[PartKind, str] = {
+    "text": "text input_text output_text",
+    "thinking": "thinking reasoning redacted_thinking summary_text reasoning_text",
+    "tool_call": "tool_use tool_call function_call custom_tool_call",
+    "tool_result": "tool_result function_call_output",
+    "image": "image image_url input_image",
     "refusal": "refusal",
 }
-"""The kinds of parts, by the names that the services have for them."""
+"""The services' names for each kind of part."""
+_KINDS = {name: kind for kind, names in _NAMES.items() for name in names.split()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,64 +141,25 @@ class End(StrEnum):
     """A word that nobody here knows."""
 
 
-_WORDS: Mapping[End, Sequence[str]] = {
-    End.STOP: (
-        "stop",
-        "end_turn",
-        "stop_sequence",
-        "eos",
-        "eos_token",
-        "completed",
-        "end",
-        "complete",
-        "finish",
-        "finished",
-        "done",
-    ),
-    End.LENGTH: (
-        "length",
-        "max_tokens",
-        "max_output_tokens",
-        "max_completion_tokens",
-        "max_length",
-        "model_length",
-    ),
-    End.CONTEXT: ("model_context_window_exceeded", "context_length_exceeded"),
-    End.FILTER: (
-        "refusal",
-        "content_filter",
-        "content_filtered",
-        "safety",
-        "blocklist",
-        "prohibited_content",
-        "recitation",
-        "spii",
-        "guardrail_intervened",
-        "error_toxic",
-        "sensitive",
-    ),
-    End.TOOLS: ("tool_use", "tool_calls", "tool_call", "function_call", "pause_turn"),
-    End.BROKEN: (
-        "error",
-        "abort",
-        "aborted",
-        "cancelled",
-        "canceled",
-        "failed",
-        "network_error",
-        "timeout",
-        "insufficient_system_resource",
-        "in_progress",
-        "queued",
-    ),
-    End.UNSAID: ("", "none", "null", "unknown", "recorded"),
+_WORDS: Mapping[End, str] = {
+    End.STOP: "stop end_turn stop_sequence eos eos_token completed complete end finish finished",
+    End.LENGTH: "length max_tokens max_output_tokens max_completion_tokens max_length model_length",
+    End.CONTEXT: "model_context_window_exceeded context_length_exceeded",
+    End.FILTER: "refusal content_filter content_filtered safety blocklist prohibited_content "
+    "recitation spii guardrail_intervened error_toxic sensitive",
+    End.TOOLS: "tool_use tool_calls tool_call function_call pause_turn",
+    End.BROKEN: "error abort aborted cancelled canceled failed network_error timeout "
+    "insufficient_system_resource in_progress queued",
+    End.UNSAID: "none null unknown recorded",
 }
-_ENDS = {word: end for end, words in _WORDS.items() for word in words}
+"""The services' words for each end, in small letters."""
+_ENDS = {word: end for end, words in _WORDS.items() for word in words.split()}
+_ENDS |= {end.value: end for end in End}
 
 
 def end_of(word: object) -> End:
     """Return what a service's word for an end means; `OTHER` if nobody here knows it."""
-    if word is None:
+    if word in (None, ""):
         return End.UNSAID
     plain = str(word).strip().lower().replace("-", "_").replace(" ", "_").rpartition(".")[2]
     return _ENDS.get(plain.removeprefix("finish_reason_"), End.OTHER)

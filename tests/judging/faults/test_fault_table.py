@@ -181,7 +181,10 @@ FOUND = {"adopted": 1, "batches": 1, "submitted": 4, "abandoned": 0}
 READ = {"batches": 1, "answered": 4, "failed": 0, "paid_twice": 0}
 STOPS = "stop_tool_use | stop_max_tokens | stop_pause_turn"
 SILENT = f"{STOPS} | text_empty | content_empty | no_verdict | two_verdicts | verdict_abstain"
-ODD = "stop_sequence | stop_unknown | schema_ignored | thinking_first | verdict_markdown | verdict_quoted"
+ODD = (
+    "stop_sequence | stop_unknown | schema_ignored | thinking_first | verdict_markdown"
+    " | verdict_quoted"
+)
 
 
 def directly(faults: str) -> str:
