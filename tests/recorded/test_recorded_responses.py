@@ -521,7 +521,7 @@ def test_a_file_that_cannot_be_read_is_named(
 def test_a_recorded_answer_is_read_as_any_other(
     tmp_path: Path, answer: str | None, end: str, read: object
 ) -> None:
-    rows = [
+    rows: list[dict[str, Any]] = [
         {"prompt_id": "p1", "response": answer, "finish_reason": end},
         {"prompt_id": "p2", "response": "two", "finish_reason": "stop"},
     ]

@@ -263,4 +263,5 @@ def test_a_message_has_one_form() -> None:
     image = Message.read(
         {"role": "user", "content": [{"type": "image_url", "image_url": {"url": "x"}}, TEXT]}
     )
-    assert (image.text, image.kinds) == ("Two.", {"image", "text"})
+    assert image.text == "Two."
+    assert image.kinds == frozenset({"image", "text"})
