@@ -37,6 +37,7 @@ from tournament_assets.tournament.prompts import (
     Prompt,
     answer_key,
     first_samples,
+    read_again,
 )
 
 if TYPE_CHECKING:
@@ -77,7 +78,8 @@ def known_responses(
     read = loader_of(entrant).answered
     if read is not None:
         rows: Sequence[GeneratedResponse] = resolve_name(read)(entrant, plan, bank)
-        return {answer_key(row): row.text for row in rows if answer_key(row) in keys}
+        responses, _ = read_again(rows, cuts_thoughts=entrant.cuts_thoughts)
+        return {answer_key(row): row.text for row in responses if answer_key(row) in keys}
     try:
         identity = entrant_fingerprint(entrant, plan.project)
     except InputError:

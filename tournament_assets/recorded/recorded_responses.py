@@ -16,7 +16,6 @@ from tournament_assets.tournament.completions import (
     End,
     Reading,
     parts_of,
-    read_completion,
 )
 from tournament_assets.tournament.entrants import RecordedEntrant
 from tournament_assets.tournament.prompts import GeneratedResponse, Prompt
@@ -91,6 +90,7 @@ def match_responses(
     problems = Problems(of_file=True)
     bank = _Bank(prompts)
     samples: dict[str, Sample] = {}
+    responses: dict[str, GeneratedResponse] = {}
     missing: dict[str, str] = {}
     left_out: Counter[str] = Counter()
     for sample in file.samples:
@@ -103,14 +103,14 @@ def match_responses(
             continue
         of_sample = bank.prompts_of(sample)
         left_out.update(sample.left_out if of_sample else [bank.reason_against(sample)])
-        reading = _read(sample, entrant)
-        why = sample.lost or reading.missing
-        if of_sample and why:
-            left_out[why] += 1
-            missing.update((prompt.prompt_id, why) for prompt in of_sample)
+        response = _read(sample, entrant)
+        if isinstance(response, Reading):
+            left_out.update([response.missing] if of_sample else [])
+            missing.update((prompt.prompt_id, response.missing) for prompt in of_sample)
             continue
         for prompt in of_sample:
             first = samples.setdefault(prompt.prompt_id, sample)
+            responses.setdefault(prompt.prompt_id, replace(response, prompt_id=prompt.prompt_id))
             if first is not sample and first.response == sample.response:
                 left_out[SAME_AGAIN] += 1
             elif first is not sample:
@@ -122,11 +122,7 @@ def match_responses(
         problems.add(_nothing_fits(file, title, left_out))
     problems.raise_if_any()
     return RecordedResponses(
-        [
-            _response(prompt, samples[prompt.prompt_id], entrant)
-            for prompt in prompts
-            if prompt.prompt_id in samples
-        ],
+        [responses[prompt.prompt_id] for prompt in prompts if prompt.prompt_id in responses],
         file.format,
         {name: reason for name, reason in missing.items() if name not in samples},
         dict(sorted(left_out.items())),
@@ -165,26 +161,20 @@ def _comparable(text: str) -> str:
     return text.replace("\r\n", "\n").strip()
 
 
-def _read(sample: Sample, entrant: RecordedEntrant) -> Reading:
-    if sample.response is None and sample.missing != NO_TEXT:
-        return Reading(None, None, End.UNSAID, sample.missing)
+def _read(sample: Sample, entrant: RecordedEntrant) -> GeneratedResponse | Reading:
+    if sample.lost or (sample.response is None and sample.missing != NO_TEXT):
+        return Reading(None, None, End.UNSAID, sample.lost or sample.missing)
     parts = () if sample.response is None else parts_of(sample.response)
-    whole = Completion(parts=parts, end=sample.finish_reason)
-    reading = read_completion(whole, cuts_thoughts=entrant.cuts_thoughts)
-    is_unsaid = sample.response is None and reading.end in (End.STOP, End.UNSAID, End.OTHER)
-    return replace(reading, missing=NO_TEXT) if is_unsaid else reading
-
-
-def _response(prompt: Prompt, sample: Sample, entrant: RecordedEntrant) -> GeneratedResponse:
-    reading = _read(sample, entrant)
-    return GeneratedResponse(
-        prompt_id=prompt.prompt_id,
-        text=reading.answer or "",
-        finish_reason=reading.end.value,
+    response = GeneratedResponse(
+        prompt_id="",
+        text="",
+        finish_reason="",
         prompt_tokens=sample.prompt_tokens,
         response_tokens=sample.response_tokens,
-        diagnostics=reading.diagnostics,
-    )
+    ).read(Completion(parts=parts, end=sample.finish_reason), cuts_thoughts=entrant.cuts_thoughts)
+    if isinstance(response, Reading) and not parts and response.end is not End.FILTER:
+        return replace(response, missing=NO_TEXT)
+    return response
 
 
 def _problem_of(sample: Sample, file: SampleFile, entrant: RecordedEntrant) -> str | None:

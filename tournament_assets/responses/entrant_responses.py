@@ -36,6 +36,7 @@ from tournament_assets.tournament.prompts import (
     GeneratedResponse,
     Prompt,
     first_samples,
+    read_again,
     repeat_for_samples,
 )
 from tournament_assets.verdicts.judge_requests import JudgeAccess, LedgerAccess, response_terms
@@ -94,7 +95,8 @@ def answer_prompts(entrant: AnyEntrant, task: Wanted) -> CompletedResponses:
         answered = answer_prompts(entrant, firsts)
         return replace(answered, responses=repeat_for_samples(answered.responses, task.prompts))
     completed: CompletedResponses = resolve_name(loader_of(entrant).answer)(entrant, task)
-    return completed
+    responses, missing = read_again(completed.responses, cuts_thoughts=entrant.cuts_thoughts)
+    return replace(completed, responses=responses, reasons={**missing, **completed.reasons})
 
 
 def generate_here(entrant: LocalEntrant, task: Wanted) -> CompletedResponses:

@@ -300,6 +300,17 @@ class GeneratedResponse:
         return replace(self, diagnostics={**self.diagnostics, TIME: round(seconds, 4)})
 
 
+def read_again(
+    responses: Iterable[GeneratedResponse], *, cuts_thoughts: bool
+) -> tuple[list[GeneratedResponse], dict[str, str]]:
+    """Return responses as they are read today, and why others are none, by prompt id."""
+    read = [(each, each.read_again(cuts_thoughts=cuts_thoughts)) for each in responses]
+    missing = {
+        each.prompt_id: reading.missing for each, reading in read if isinstance(reading, Reading)
+    }
+    return [each for _, each in read if isinstance(each, GeneratedResponse)], missing
+
+
 def without_time(diagnostics: str) -> str:
     """Return diagnostics without the time, as stored: the rest is reproducible."""
     if f'"{TIME}"' not in diagnostics:
