@@ -21,6 +21,7 @@ from tournament_assets.judging.batch_service import (
     ReplyRow,
     SubmittedRequest,
 )
+from tournament_assets.judging.service_errors import Cure, cure_of
 from tournament_assets.tournament.places import origin_of
 
 _HIDDEN = "[key]"
@@ -176,46 +177,69 @@ def mapping(value: Any) -> JsonObject:
 
 
 def read_retry_after(error: Exception, *, at_most: float = float("inf")) -> float | None:
-    """Return for how many seconds a service asks to wait; None if it does not say in seconds."""
+    """Return for how many seconds a service asks to wait; None if it does not say.
+
+    A date is read by the service's own clock, where the answer has one.
+    """
+    said = _header(error, "retry-after")
     try:
-        seconds = float(_header(error, "retry-after"))
+        seconds = float(said)
     except ValueError:
-        return None
+        try:
+            until = parsedate_to_datetime(said)
+            date = _header(error, "date")
+            now = parsedate_to_datetime(date) if date else datetime.now(UTC)
+            seconds = max(0.0, (until - now).total_seconds())
+        except (ValueError, TypeError, OverflowError):
+            return None
     return min(seconds, at_most) if seconds >= 0 else None
 
 
 _BY_STATUS = {
     401: JudgeFailure.FATAL,
-    402: JudgeFailure.FATAL,
     403: JudgeFailure.FATAL,
     404: JudgeFailure.UNKNOWN,
     413: JudgeFailure.TOO_LARGE,
 }
 
 
-def classify_by_status(error: Exception, *, may_cost: bool, is_out_of_credit: bool) -> JudgeFailure:
-    """Describe what a failure of an SDK means, by its HTTP status.
+def cure_of_failure(error: Exception) -> Cure:
+    """Return what mends a refusal of a service, whatever its protocol."""
+    body = mapping(getattr(error, "body", None))
+    problem = mapping(body.get("error")) or body
+    details = mapping(problem.get("details"))
+    kinds = (problem.get("type"), problem.get("code"), details.get("error_code"))
+    message = problem.get("message") or problem.get("detail") or problem.get("error")
+    return cure_of(
+        *(kind for kind in kinds if isinstance(kind, str)),
+        status=getattr(error, "status_code", None),
+        words=message if isinstance(message, str) else "",
+    )
+
+
+UNPAID = "; the account cannot pay: add credit or raise its spend limit, and run again"
+
+
+def classify_failure(error: Exception, *, may_cost: bool) -> JudgeFailure:
+    """Describe what a failure of an SDK means for what is done next.
 
     Args:
         error: What the SDK, or the HTTP library under it, raised.
         may_cost: Whether the service may have begun something that is paid for.
-        is_out_of_credit: Whether a 429 says that the account may spend no more.
     """
     unclear = JudgeFailure.AMBIGUOUS if may_cost else JudgeFailure.TRANSIENT
     status = getattr(error, "status_code", None)
     if status is None:
         return JudgeFailure.NOT_ACCEPTED if may_cost and was_never_sent(error) else unclear
+    if 300 <= status < 400 or cure_of_failure(error) is Cure.PAYMENT:
+        return JudgeFailure.FATAL
     if status in _BY_STATUS:
         return _BY_STATUS[status]
-    if 300 <= status < 400:
-        return JudgeFailure.FATAL
     if status in (425, 429):
-        if is_out_of_credit:
-            return JudgeFailure.FATAL
         return JudgeFailure.NOT_ACCEPTED if may_cost else JudgeFailure.TRANSIENT
     if status in (408, 409) or status >= 500:
         return unclear
-    return JudgeFailure.INVALID
+    return JudgeFailure.FATAL if cure_of_failure(error) is Cure.PERSON else JudgeFailure.INVALID
 
 
 _SETTINGS = {

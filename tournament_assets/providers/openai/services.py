@@ -41,7 +41,6 @@ from tournament_assets.providers.openai.wire_format import (
     Dialect,
     chat_body,
     describe_failure,
-    is_out_of_credit,
     open_client,
     read_batch,
     read_batch_line,
@@ -49,7 +48,7 @@ from tournament_assets.providers.openai.wire_format import (
 )
 from tournament_assets.providers.service_words import (
     ServiceAnswers,
-    classify_by_status,
+    classify_failure,
     clean_key,
     hide_key,
     mapping,
@@ -190,9 +189,7 @@ class OpenAiChat(ServiceAnswers):
             yield
         except (openai.OpenAIError, httpx2.HTTPError, httpx2.StreamError) as error:
             explained = describe_failure(error, self._address, quote=self._tidy)
-            failure = classify_by_status(
-                error, may_cost=may_cost, is_out_of_credit=is_out_of_credit(error)
-            )
+            failure = classify_failure(error, may_cost=may_cost)
             if getattr(error, "status_code", None) in _NO_SERVER:
                 failure = JudgeFailure.FATAL
             raise JudgeError(
