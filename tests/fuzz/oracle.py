@@ -5,7 +5,9 @@ matches lines against a pattern and leaves JSON to `json`; this takes lines apar
 and matches JSON against a pattern.
 """
 
+import json
 import re
+import unicodedata
 
 _BLANKS = " \t\N{NO-BREAK SPACE}\N{NARROW NO-BREAK SPACE}"
 _MARKS = "*_`#>" + _BLANKS + "\"'\u201c\u201d\u2018\u2019\u00ab\u00bb"
@@ -15,11 +17,15 @@ _VALUES = {"a": "A", "b": "B", "tie": "TIE"}
 
 _STRING = r'"(?:[^"\\\x00-\x1f]|\\["\\/bfnrt]|\\u[0-9a-fA-F]{4})*"'
 _SPACE = r"[ \t\n\r]*"
-_MEMBER = rf"{_SPACE}({_STRING}){_SPACE}:{_SPACE}({_STRING}){_SPACE}"
-_TWO_TEXTS = re.compile(rf"{_SPACE}\{{{_MEMBER},{_MEMBER}\}}{_SPACE}")
 _FENCED = re.compile(
     rf"{_SPACE}(?P<fence>`{{3,}}|~{{3,}})[ \t\r]*(?:[jJ][sS][oO][nN])?[ \t\r]*\n"
     rf"(?:(?P<inside>.*)\n)?[ \t\r]*(?P=fence){_SPACE}",
+    re.DOTALL,
+)
+_BAD_ENDS = ("max_tokens", "refusal", "tool_use", "pause_turn", "model_context_window_exceeded")
+_ENDS_FENCED = re.compile(
+    rf"(?P<before>(?:[^\n]*\n)*?)[ \t\r]*(?P<fence>`{{3,}}|~{{3,}})[ \t\r]*"
+    rf"(?:[jJ][sS][oO][nN])?[ \t\r]*\n(?P<inside>.*)\n[ \t\r]*(?P=fence){_SPACE}",
     re.DOTALL,
 )
 _TOKEN = re.compile(rf"{_STRING}|[{{}}\[\]:,]|[^\s{{}}\[\]:,\"]+")
@@ -27,8 +33,20 @@ _ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|.)", re.DOTALL)
 _ESCAPED = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
 
 
+def _seen(text: str) -> str:
+    """Return a text as somebody sees it who does not tell full width from half."""
+    seen = []
+    for letter in text:
+        if unicodedata.category(letter) == "Cf" or "\ufe00" <= letter <= "\ufe0f":
+            continue
+        half = unicodedata.normalize("NFKC", letter) if "\uff01" <= letter <= "\uff5e" else letter
+        seen.append({"\u3002": ".", "\uff61": ".", "\u3010": "[", "\u3011": "]"}.get(half, half))
+    return "".join(seen).replace("\u3000", " ")
+
+
 def verdict_on_last_line(reply: str) -> str | None:
     """Return the verdict of a reply that is to end in a verdict line."""
+    reply = _seen(reply)
     lines = reply.replace("\r\n", "\n").replace("\r", "\n").split("\n")
     lines = [stripped for line in lines if (stripped := line.strip(_BLANKS))]
     if len(lines) > 1 and len(lines[-1]) > 2 and set(lines[-1]) in ({"`"}, {"~"}):
@@ -63,14 +81,73 @@ def _word_of_line(line: str) -> str | None:
 
 def verdict_in_object(reply: str) -> str | None:
     """Return the verdict of a reply that is to be one JSON object."""
-    match = _TWO_TEXTS.fullmatch(reply)
-    if match is None:
+    if not re.match(_SPACE + r"\{", reply) or not _is_json(reply):
         return None
-    first, first_value, second, second_value = (decode_string(group) for group in match.groups())
-    if {first, second} != {"reasoning", "verdict"}:
+    outer = [(_folded(name), value) for name, value in outer_members(reply)]
+    names = [name for name, _ in outer]
+    values = dict(outer)
+    if len(set(names)) != len(names) or not {"reasoning", "verdict"} <= set(names):
         return None
-    verdict = first_value if first == "verdict" else second_value
-    return verdict if verdict in ("A", "B", "TIE") else None
+    if not values["reasoning"].startswith('"') or not values["verdict"].startswith('"'):
+        return None
+    verdict = _capital(decode_string(values["verdict"]))
+    said = set()
+    for name, literal in _leaves(reply):
+        word = _capital(decode_string(literal)) if literal.startswith('"') else None
+        if name == "verdict" or (name != "reasoning" and word in ("A", "B", "TIE")):
+            said.add(word)
+    return verdict if said == {verdict} and verdict in ("A", "B", "TIE") else None
+
+
+def _folded(text: str) -> str:
+    return text.strip(" \t\n\r").translate(_SMALL) if text.isascii() else text
+
+
+def _capital(text: str) -> str:
+    return _folded(text).upper() if text.isascii() else text
+
+
+def _leaves(reply: str) -> list[tuple[str, str]]:
+    """Return every value that is no object and no list, with the name it stands under."""
+    leaves: list[tuple[str, str]] = []
+    opened: list[tuple[str, str]] = []
+    name = previous = ""
+    for token in [*_TOKEN.findall(reply)]:
+        if token == ":":
+            name = _folded(decode_string(previous))
+            leaves.pop()
+        elif token in "{[":
+            opened.append((token, name))
+        elif token in "}]":
+            _, name = opened.pop()
+        elif token != ",":
+            if opened and opened[-1][0] == "[":
+                name = opened[-1][1]
+            leaves.append((name, token))
+        previous = token
+    return leaves
+
+
+def _is_json(reply: str) -> bool:
+    """Whether a text is JSON; the one thing here that is left to the library."""
+    try:
+        json.loads(reply)
+    except (ValueError, RecursionError):
+        return False
+    return True
+
+
+def _behind_a_sentence(text: str) -> str | None:
+    """Return the object in the one fence of a reply, which ends it."""
+    match = _ENDS_FENCED.fullmatch(text)
+    if match is None or re.search(
+        r"^[ \t]*(?:`{3,}|~{3,})", match["before"] + match["inside"], re.M
+    ):
+        return None
+    before = match["before"]
+    if "{" in before or any(_word_of_line(line.strip("\r")) for line in before.split("\n")):
+        return None
+    return match["inside"] if re.match(_SPACE + r"\{", match["inside"]) else None
 
 
 def verdict_of_row(
@@ -79,13 +156,17 @@ def verdict_of_row(
     """Return the verdict of a result row."""
     if result_type == "identical":
         return "TIE"
-    if (result_type, stop_reason) != ("succeeded", "end_turn") or text is None:
+    if result_type != "succeeded" or stop_reason in _BAD_ENDS or text is None:
         return None
+    text = text.strip(" \t\n\r\ufeff\u200b\u200e\u200f\u2060")
     if reply_format == "json_schema":
         fenced = _FENCED.fullmatch(text)
         inside = text if fenced is None else fenced["inside"]
         if re.match(_SPACE + r"\{", inside):
             return verdict_in_object(inside)
+        behind = _behind_a_sentence(text)
+        if behind is not None:
+            return verdict_in_object(behind)
     return verdict_on_last_line(text)
 
 

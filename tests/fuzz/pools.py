@@ -13,6 +13,8 @@ PROSE = (
     "VERDICT: ABSTAIN",
     "Final verdict: B",
     "VERDICT: [B]",
+    "VERDICT\uff1a\uff22\u3002",
+    "VERD\u200bICT: B",
     '{"reasoning": "x", "verdict": "B"}',
     "```",
     "```text",
@@ -45,7 +47,7 @@ ODD_WORDS = (
     "\u017final verdict",
     "\N{FULLWIDTH LATIN CAPITAL LETTER V}ERDICT",
 )
-COLONS = (":", ":", ": ", ": ", " : ", ":** ", "**: ", ":\t")
+COLONS = (":", ":", ": ", ": ", " : ", ":** ", "**: ", ":\t", "\N{FULLWIDTH COLON}", ":\u200b")
 ODD_COLONS = (
     "",
     "=",
@@ -56,7 +58,20 @@ ODD_COLONS = (
     ":\u00a0",
     ":\n",
 )
-VALUES = ("A", "B", "TIE", "a", "b", "tie", "Tie", "[A]", "[[B]]", "[tie]")
+VALUES = (
+    "\uff21",
+    "\u3010B\u3011",
+    "A",
+    "B",
+    "TIE",
+    "a",
+    "b",
+    "tie",
+    "Tie",
+    "[A]",
+    "[[B]]",
+    "[tie]",
+)
 ODD_VALUES = (
     "t\N{LATIN SMALL LETTER DOTLESS I}e",
     "T\N{LATIN CAPITAL LETTER I WITH DOT ABOVE}E",
@@ -86,7 +101,26 @@ ODD_VALUES = (
     '"A"',
     "A VERDICT: B",
 )
-MARKS = ("", "", "", "", "**", "`", "> ", "## ", "_", " ", "\t", "*_`", '"', "- ", ".", "\u201c")
+MARKS = (
+    "\u202e",
+    "\u3002",
+    "",
+    "",
+    "",
+    "",
+    "**",
+    "`",
+    "> ",
+    "## ",
+    "_",
+    " ",
+    "\t",
+    "*_`",
+    '"',
+    "- ",
+    ".",
+    "\u201c",
+)
 ODD_MARKS = (
     "--",
     "1. ",
@@ -105,7 +139,7 @@ ODD_CHARACTERS = (
 
 JSON_WHITE_SPACE = ("", "", "", " ", "\n", "\r\n\t")
 ODD_JSON_WHITE_SPACE = ("\u00a0", "\x0c", "\ufeff", "\u2028", "x", ",")
-JSON_VALUES = ('"A"', '"B"', '"TIE"')
+JSON_VALUES = ('"A"', '"B"', '"TIE"', '"a"', '" tie"')
 ODD_JSON_VALUES = (
     '"\\u0041"',
     '"\\u0054\\u0049E"',

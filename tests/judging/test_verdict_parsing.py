@@ -64,6 +64,13 @@ from tournament_assets.tournament.verdicts import Verdict
         ("VERDICT: [A]", Verdict.A),
         ("VERDICT: [[B]]", Verdict.B),
         ("FINAL VERDICT: **[TIE]**.", Verdict.TIE),
+        ("VERDICT: \N{ZERO WIDTH SPACE}A", Verdict.A),
+        ("\N{ZERO WIDTH NO-BREAK SPACE}VERDICT\N{RIGHT-TO-LEFT MARK}: A", Verdict.A),
+        ("\N{RIGHT-TO-LEFT OVERRIDE}VERDICT: A\N{POP DIRECTIONAL FORMATTING}", Verdict.A),
+        ("因为。\nVERDICT：Ａ。", Verdict.A),
+        ("ＶＥＲＤＩＣＴ：ｔｉｅ．", Verdict.TIE),
+        ("VERDICT\N{IDEOGRAPHIC SPACE}:\N{IDEOGRAPHIC SPACE}【B】", Verdict.B),
+        ("VERDICT: A\n\N{ZERO WIDTH SPACE}\n", Verdict.A),
     ],
 )
 def test_a_verdict_alone_on_the_last_line_is_read(reply: str, verdict: Verdict) -> None:
@@ -116,12 +123,8 @@ def test_anything_else_on_the_last_line_is_no_verdict(reply: str) -> None:
         "verd\N{LATIN SMALL LETTER DOTLESS I}ct: A",
         "VERDICT: \N{CYRILLIC CAPITAL LETTER A}",
         "VERDICT: \N{GREEK CAPITAL LETTER BETA}",
-        "VERDICT: \N{FULLWIDTH LATIN CAPITAL LETTER A}",
         "VERDICT: \N{MATHEMATICAL BOLD CAPITAL A}",
-        "VERDICT\N{FULLWIDTH COLON} A",
         "VERDICT: A\N{COMBINING ACUTE ACCENT}",
-        "VERDICT: A\N{ZERO WIDTH SPACE}",
-        "\N{ZERO WIDTH NO-BREAK SPACE}VERDICT: A",
         "VERDICT: A\x00",
         "VERDICT: A\ud800",
     ],
@@ -131,7 +134,7 @@ def test_a_letter_or_blank_that_only_looks_like_the_right_one_is_no_verdict(repl
         parse_verdict(reply)
 
 
-@pytest.mark.parametrize("character", ["\x0c", "\N{ZERO WIDTH SPACE}", "*", "``"])
+@pytest.mark.parametrize("character", ["\x0c", "*", "``"])
 def test_a_line_of_anything_but_blanks_is_a_line(character: str) -> None:
     with pytest.raises(VerdictParseError, match="ends in"):
         parse_verdict(f"VERDICT: A\n{character}\n")
@@ -169,6 +172,9 @@ def test_an_empty_reply_is_no_verdict(reply: str) -> None:
         "Final verdict: B\nVERDICT: A",
         "VERDICT: [B]\nFinal verdict: A",
         "VERDICT: [[ABSTAIN]]\nVERDICT: A",
+        "VERDICT：Ｂ\nVERDICT: A",
+        "VERD\N{ZERO WIDTH JOINER}ICT: B\nVERDICT: A",
+        "VERDICT: ABST\N{SOFT HYPHEN}AIN\nVERDICT: A",
     ],
 )
 def test_two_different_verdicts_are_none(reply: str) -> None:
@@ -189,6 +195,12 @@ _pieces = st.sampled_from(
         "VERDICT",
         "verdict",
         "verd\u0131ct",
+        "\u200b",
+        "\u202e",
+        "：",
+        "Ｂ",
+        "。",
+        "\u3000",
         ":",
         ": ",
         "A",
@@ -338,6 +350,9 @@ fenced = st.tuples(
         f"\n``` JSON\r\n{OBJECT}\r\n```\r\n",
         f"~~~~\n{OBJECT}\n~~~~",
         f"```\n\n{OBJECT}\n\n```",
+        f"Here it is:\n```json\n{OBJECT}\n```",
+        f"B is truer.\nSo I say this.\n~~~\n{OBJECT}\n~~~\n",
+        f"\N{ZERO WIDTH NO-BREAK SPACE}{OBJECT}",
     ],
 )
 def test_an_object_that_is_all_there_is_in_a_code_fence_is_read(reply: str) -> None:
@@ -347,7 +362,10 @@ def test_an_object_that_is_all_there_is_in_a_code_fence_is_read(reply: str) -> N
 @pytest.mark.parametrize(
     "reply",
     [
-        f"Here it is:\n```json\n{OBJECT}\n```",
+        f"VERDICT: A\n```json\n{OBJECT}\n```",
+        f'Not {{"verdict": "A"}}:\n```json\n{OBJECT}\n```',
+        f"Their code:\n```\nx\n```\n```json\n{OBJECT}\n```",
+        f"Here it is:\n```yaml\n{OBJECT}\n```",
         f"```json\n{OBJECT}\n```\nI hope this helps.",
         f"```json\n{OBJECT}\n```\n```json\n{OBJECT}\n```",
         f"```json\n{OBJECT}\n~~~",
@@ -415,7 +433,7 @@ def test_a_row_is_read_as_by_a_slow_reader_and_says_why_it_has_no_verdict(
     assert (reason is None) is (verdict.is_decided and result_type == "succeeded")
 
 
-READINGS = {4: "d45c44454ed86641"}
+READINGS = {5: "57f08a834f50df07"}
 """What each version of the reader makes of the same replies, as a hash."""
 
 
@@ -423,7 +441,7 @@ def test_a_reader_that_reads_a_reply_otherwise_has_another_version() -> None:
     befores = ["", "So:\n", "VERDICT: B\n", "VERDICT: ABSTAIN\n", "```\n", '{"reasoning": ', "- "]
     words = ["VERDICT:", "verdict :", "**Verdict:** ", "My VERDICT: ", "Final verdict: "]
     words += ['"x", "verdict": ']
-    values = ["A", "b", " TIE", "C", "A.", '"B"', "A or B", "[A]", "[[B]]", ""]
+    values = ["A", "b", " TIE", "C", "A.", '"B"', "A or B", "[A]", "[[B]]", "", "：Ａ。"]
     afters = ["", "\n", "\n```", "}", "**", "\nOr not."]
     stops = ["end_turn", "max_tokens", "refusal"]
     formats: list[ReplyFormat] = ["line", "json_schema"]
@@ -457,6 +475,9 @@ def test_a_reply_that_is_one_object_of_the_schema_is_read(verdict: Verdict) -> N
         ' \r\n{"reasoning": "x",\n\t"verdict": "A"}\n',
         '{"reasoning": "x", "verdict": "\\u0041"}',
         '{"reasoning": "\\ud800", "verd\\u0069ct": "A"}',
+        '{"reasoning": "x", "verdict": "A", "confidence": 1, "notes": ["B is worse", null]}',
+        '{"Reasoning": "B", "VERDICT": " a "}',
+        '{"reasoning": "x", "verdict": "A", "winner": "A"}',
     ],
 )
 def test_what_json_lets_one_write_differently_makes_no_difference(reply: str) -> None:
@@ -481,14 +502,15 @@ def test_what_json_lets_one_write_differently_makes_no_difference(reply: str) ->
         ('[["reasoning", "x"], ["verdict", "A"]]', "not an object"),
         ("{}", "has the keys"),
         ('{"verdict": "A"}', "has the keys"),
-        ('{"reasoning": "x", "verdict": "A", "confidence": 1}', "has the keys"),
+        ('{"reasoning": "x", "verdict": "A", "VERDICT": "B"}', "has the keys"),
+        ('{"reasoning": "x", "verdict": "A", "winner": "B"}', "says both A and B"),
+        ('{"reasoning": "x", "verdict": "A", "more": [{"verdict": "b"}]}', "says both A and B"),
+        ('{"reasoning": "x", "verdict": "A", "more": {"verdict": "none"}}', "says both"),
         ('{"reasoning": "x", "verdict": "A", "verdict": "B"}', "has the keys"),
         ('{"reasoning": "x", "verdict": "A", "verdict": "A"}', "has the keys"),
-        ('{"reasoning": "x", "Verdict": "A"}', "has the keys"),
         ('{"reasoning": ["x"], "verdict": "A"}', "reasoning is not a string"),
         ('{"reasoning": null, "verdict": "A"}', "reasoning is not a string"),
-        ('{"reasoning": "x", "verdict": "a"}', "verdict is 'a'"),
-        ('{"reasoning": "x", "verdict": "A "}', "verdict is 'A '"),
+        ('{"reasoning": "x", "verdict": "\uff21"}', "verdict is '\uff21'"),
         ('{"reasoning": "x", "verdict": "ABSTAIN"}', "verdict is 'ABSTAIN'"),
         ('{"reasoning": "x", "verdict": "t\u0131e"}', "verdict is 't"),
         ('{"reasoning": "x", "verdict": ["A"]}', "verdict is not a string"),

@@ -9,7 +9,8 @@ as "Gateway is restarting", which some gateway put in the judge's place: those a
 import json
 import math
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import unicodedata
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from enum import StrEnum
 from functools import partial
@@ -39,10 +40,10 @@ VERDICT_SCHEMA: JsonObject = {
 """The JSON schema of a structured reply."""
 
 _VERDICTS = {"A": Verdict.A, "B": Verdict.B, "TIE": Verdict.TIE}
-_KEYS = {"reasoning", "verdict"}
 _WHITE_SPACE = " \t\n\r"
+_INVISIBLE = "\ufeff\u200b\u200e\u200f\u2060"
 _EXPECTED_OBJECT = (
-    'expected one JSON object and nothing else, with a text under "reasoning" '
+    'expected one JSON object and no other, with a text under "reasoning" '
     'and "A", "B" or "TIE" under "verdict"'
 )
 
@@ -70,10 +71,29 @@ def without_fence(reply: str) -> str:
     return "\n".join(inside) if name.strip(_WHITE_SPACE).lower() in ("", "json") else reply
 
 
+def _object_behind_a_sentence(reply: str) -> str | None:
+    """Return the fenced object that ends a reply, if it is the only one and nothing contradicts it.
+
+    None where text stands after it, where there is a second fence or brace, or a verdict line.
+    """
+    lines = reply.rstrip(_WHITE_SPACE).split("\n")
+    fences = [n for n, line in enumerate(lines) if _FENCE.match(line)]
+    if len(fences) != 2 or fences[1] != len(lines) - 1:
+        return None
+    before, block = lines[: fences[0]], "\n".join(lines[fences[0] :])
+    inside = without_fence(block)
+    is_alone = not any("{" in line or _said_by_line(line) is not None for line in before)
+    return inside if is_alone and inside != block and opens_an_object(inside) else None
+
+
+_FENCE = re.compile(r"[ \t]*(?:`{3,}|~{3,})")
+
+
 def parse_structured_verdict(reply: str) -> Verdict:
     """Read the verdict of a reply that is one JSON object.
 
-    A key that occurs twice is refused: neither of two verdicts is valid.
+    Further keys are passed over, and case does not count. A key that occurs twice is refused, and
+    so is a second verdict anywhere in the object: neither of two is valid.
 
     Raises:
         VerdictParseError: If the reply is anything but an object that the schema allows.
@@ -89,26 +109,55 @@ def parse_structured_verdict(reply: str) -> Verdict:
         ) from None
     if not isinstance(pairs, Members):
         raise VerdictParseError(f"the judge's reply is JSON but not an object; {_EXPECTED_OBJECT}")
-    found = dict(pairs)
-    if len(pairs) != len(found) or found.keys() != _KEYS:
+    members = {_small(name): value for name, value in pairs}
+    if len(pairs) != len(members) or not {"reasoning", "verdict"} <= members.keys():
         raise VerdictParseError(
             f"the judge's reply has the keys {[key[:40] for key, _ in pairs[:5]]!r}; "
             f"{_EXPECTED_OBJECT}"
         )
-    verdict = found["verdict"]
-    if not isinstance(found["reasoning"], str):
+    if not isinstance(members["reasoning"], str):
         raise VerdictParseError(f"the judge's reasoning is not a string; {_EXPECTED_OBJECT}")
-    if not isinstance(verdict, str) or verdict not in _VERDICTS:
-        shown = repr(verdict[:80]) if isinstance(verdict, str) else "not a string"
-        raise VerdictParseError(f"the judge's verdict is {shown}; {_EXPECTED_OBJECT}")
+    verdict = _value_of(members["verdict"])
+    if verdict not in _VERDICTS:
+        raise VerdictParseError(f"the judge's verdict is {verdict}; {_EXPECTED_OBJECT}")
+    others = set(_verdicts_within(pairs))
+    if others != {verdict}:
+        raise VerdictParseError(
+            f"the judge's reply says both {' and '.join(sorted(others))[:80]}; {_EXPECTED_OBJECT}"
+        )
     return _VERDICTS[verdict]
+
+
+def _small(text: str) -> str:
+    """Return ASCII letters in small and without blanks; others stay what they are."""
+    return text.strip(_WHITE_SPACE).lower() if text.isascii() else text
+
+
+def _value_of(verdict: object) -> str:
+    """Return the verdict that a value of the object names, or a description of another value."""
+    if not isinstance(verdict, str):
+        return "not a string"
+    capital = _small(verdict).upper()
+    return capital if verdict.isascii() and capital in _VERDICTS else repr(verdict[:80])
+
+
+def _verdicts_within(value: object, name: str = "") -> Iterator[str]:
+    """Yield what an object says: every value named verdict, and every value that is one."""
+    if isinstance(value, Members):
+        for key, inner in value:
+            yield from _verdicts_within(inner, _small(key))
+    elif isinstance(value, list):
+        for inner in value:
+            yield from _verdicts_within(inner, name)
+    elif name == "verdict" or (name != "reasoning" and _value_of(value) in _VERDICTS):
+        yield _value_of(value)
 
 
 class Members(list[tuple[str, Any]]):
     """An object's members in the order they are written, each as often as it is written."""
 
 
-READING_VERSION = 4
+READING_VERSION = 5
 """Increase it whenever a reply is read differently: earlier verdicts are then out of date."""
 
 # Only these end a line. `str.splitlines` would also cut at U+2028, a form feed and others, and a
@@ -126,6 +175,25 @@ _VERDICT_LINES = [
     )
     for value in (_WORD, rf"\[{_WORD}\]", rf"\[\[{_WORD}\]\]")
 ]
+
+
+class _PlainLetters(dict[int, int | str | None]):
+    """What a character of a reply stands for, filled as characters occur."""
+
+    def __missing__(self, code: int) -> int | str | None:
+        character = chr(code)
+        plain: int | str | None = code
+        if 0xFF01 <= code <= 0xFF5E:
+            plain = code - 0xFEE0  # full width, as judges that reason in Chinese write
+        elif unicodedata.category(character) == "Cf" or 0xFE00 <= code <= 0xFE0F:
+            plain = None  # nobody sees it: zero width, direction marks, variation selectors
+        elif character in "\u3002\uff61\u3010\u3011\u3000":
+            plain = "..[] "["\u3002\uff61\u3010\u3011\u3000".index(character)]
+        self[code] = plain
+        return plain
+
+
+_PLAIN = _PlainLetters()
 _CLOSING_FENCE = re.compile(rf"[{_BLANK}]*(?:`{{3,}}|~{{3,}})[{_BLANK}]*")
 _EXPECTED_LINE = "expected 'VERDICT: A', 'VERDICT: B' or 'VERDICT: TIE' alone on the last line"
 
@@ -133,18 +201,20 @@ _EXPECTED_LINE = "expected 'VERDICT: A', 'VERDICT: B' or 'VERDICT: TIE' alone on
 def parse_verdict(reply: str) -> Verdict:
     r"""Read the verdict from the last non-empty line of a reply.
 
-    Case is ignored for ASCII letters. Blanks (no-break ones too), Markdown marks and quotation
-    marks around the parts of the line are ignored, and so are a bullet before it, a full stop after
-    it, the word `Final` before `VERDICT`, one or two pairs of brackets around the letter, and a
-    last line that only closes a code fence. Nothing else is ignored: not text after the verdict, a
-    lookalike letter, or a line elsewhere that gives a different verdict, even an undefined one
-    (`VERDICT: ABSTAIN`). Lines end in `\n`, `\r\n` or `\r`. A reply whose last line quotes a
-    response's verdict line is read by that line.
+    Case is ignored for ASCII letters, and so is full width; characters that nobody sees do not
+    count, such as direction marks and those of no width. Blanks (no-break ones too), Markdown marks
+    and quotation marks around the parts of the line are ignored, and so are a bullet before it, a
+    full stop after it, the word `Final` before `VERDICT`, one or two pairs of brackets around the
+    letter, and a last line that only closes a code fence. Nothing else is ignored: not text after
+    the verdict, a lookalike letter, or a line elsewhere that gives a different verdict, even an
+    undefined one (`VERDICT: ABSTAIN`). Lines end in `\n`, `\r\n` or `\r`. A reply whose last line
+    quotes a response's verdict line is read by that line.
 
     Raises:
         VerdictParseError: If the last line is not a verdict, or the reply holds two different ones.
     """
-    lines = [line for line in _LINE_END.split(reply) if line.strip(_BLANK)]
+    plain = reply if reply.isascii() else reply.translate(_PLAIN)
+    lines = [line for line in _LINE_END.split(plain) if line.strip(_BLANK)]
     if len(lines) > 1 and _CLOSING_FENCE.fullmatch(lines[-1]):
         lines.pop()
     if not lines:
@@ -228,9 +298,14 @@ def _parse(text: str, reply_format: ReplyFormat) -> Verdict:
 
 
 def _parse_answer(text: str, *, reply_format: ReplyFormat) -> Verdict:
+    text = text.strip(_INVISIBLE + _WHITE_SPACE)
     inside = without_fence(text)
-    if reply_format == "json_schema" and opens_an_object(inside):
-        return parse_structured_verdict(inside)
+    if reply_format == "json_schema":
+        if opens_an_object(inside):
+            return parse_structured_verdict(inside)
+        behind = _object_behind_a_sentence(text)
+        if behind is not None:
+            return parse_structured_verdict(behind)
     return parse_verdict(text)
 
 
