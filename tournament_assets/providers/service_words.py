@@ -6,7 +6,7 @@ import json
 import logging
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
@@ -256,27 +256,55 @@ _ALIASES = {"response_format": ("json_schema", "grammar", "guided")}
 """What else servers call a field when they refuse it."""
 
 
-def refused_fields(error: Exception, sent: Iterable[str]) -> frozenset[str]:
+def refused_fields(error: Exception, sent: JsonObject) -> frozenset[str]:
     """Return which of the fields that were sent a refusal names.
 
-    Servers say it in the error's `param`, as the place of each problem (`loc`), or in words.
+    Servers say it in the error's `param`, as the place of each problem (`loc`), or in words. Words
+    that repeat the request name nothing: not its texts, and not its fields with their values.
 
     Args:
         error: What the SDK raised; only a 400 or 422 refuses a field.
-        sent: The names of the request's fields.
+        sent: The request's fields.
     """
     if getattr(error, "status_code", None) not in (400, 422):
         return frozenset()
     body = getattr(error, "body", None)
     param = mapping(body).get("param")
     texts = [param] if isinstance(param, str) and param else [*_texts(body, only="loc")]
-    words = frozenset(_WORD.findall(" ".join(texts or _texts(body))))
+    said = " ".join(texts) if texts else _without_request(" ".join(_texts(body)), sent)
+    words = frozenset(_WORD.findall(said))
     return frozenset(
         field for field in sent if not words.isdisjoint((field, *_ALIASES.get(field, ())))
     )
 
 
 _WORD = re.compile(r"\w+")
+_OWN_TEXT = 12
+"""Characters from which a text is not in a server's words by chance."""
+
+
+def _without_request(words: str, sent: JsonObject) -> str:
+    """Return a server's words without those that it repeats of a request."""
+    texts = [text for text in _texts(sent.get("messages")) if len(text) >= _OWN_TEXT]
+    forms = {form for text in texts for form in (text, *_quoted_forms(text))}
+    # A server may cut what it repeats, so that the beginning has to do.
+    if not any(form[:_BEGINNING] in words for form in forms):
+        return words
+    for form in sorted(forms, key=len, reverse=True):
+        words = words.replace(form, "")
+        if (at := words.find(form[:_BEGINNING])) >= 0:
+            words = words[:at]
+    for name, value in sent.items():
+        values = "|".join(re.escape(form) for form in (json.dumps(value), repr(value)))
+        words = re.sub(rf"[\"']?\b{re.escape(name)}\b[\"']?\s*[:=]\s*(?:{values})", "", words)
+    return words
+
+
+_BEGINNING = 20
+
+
+def _quoted_forms(text: str) -> tuple[str, str]:
+    return json.dumps(text)[1:-1], repr(text)[1:-1]
 
 
 def _texts(value: Any, *, only: str = "") -> Iterator[str]:

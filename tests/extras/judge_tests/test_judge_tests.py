@@ -104,6 +104,7 @@ def test_lights_come_on_once_the_judge_is_tested_and_go_out_with_the_rubric(
             "test_retest",
             "length_effect",
             "longer_wins",
+            "marked_responses",
             "identical_controls",
             "transitivity_within_prompts",
             "transitivity_of_majorities",

@@ -227,7 +227,7 @@ class AnthropicBatches(ServiceAnswers):
         task: str,
         *,
         seconds: float | None,
-        sent: Iterable[str] = (),
+        sent: JsonObject | None = None,
     ) -> JsonObject:
         """Send a JSON body; if it may be slow, send it once, as something that may cost."""
         with self._translated_errors(task, may_cost=seconds is not None, sent=sent):
@@ -272,7 +272,7 @@ class AnthropicBatches(ServiceAnswers):
 
     @contextmanager
     def _translated_errors(
-        self, task: str, *, may_cost: bool = False, sent: Iterable[str] = ()
+        self, task: str, *, may_cost: bool = False, sent: JsonObject | None = None
     ) -> Iterator[None]:
         """Describe what went wrong without the SDK's exception, whose request carries the key."""
         try:
@@ -284,7 +284,7 @@ class AnthropicBatches(ServiceAnswers):
                 f"could not {task}: {explained}",
                 failure=classify_failure(error, may_cost=may_cost),
                 retry_after_seconds=read_retry_after(error, at_most=MAX_RETRY_AFTER),
-                fields=refused_fields(error, sent),
+                fields=refused_fields(error, sent or {}),
             ) from None
 
     def _tidy(self, text: str) -> str:

@@ -105,12 +105,12 @@ class OpenAiChat(ServiceAnswers):
     def ask_directly(self, request: SubmittedRequest) -> ReplyRow:
         """Send one request, once, and wait for its reply.
 
-        A request that is refused for the name of its cap, or for fields that it can do without, is
-        sent again in a simpler dialect, which is kept for the model once it is understood. What was
-        left out is in the raw row, under `wire_format.NOT_SENT`.
+        A request that is refused for the name of its cap, or twice for fields that it can do
+        without, is sent again in a simpler dialect, which is kept for the model once it is
+        understood. What was left out is in the raw row, under `wire_format.NOT_SENT`.
         """
         task, model = "ask one request", request.params["model"]
-        dialect = self._dialect(model)
+        dialect, doubted = self._dialect(model), frozenset[str]()
         while True:
             body = chat_body(request.params, dialect)
             try:
@@ -122,7 +122,10 @@ class OpenAiChat(ServiceAnswers):
                     # Before a batch, a few are sent all the same: it may accept what they do not.
                     stops = model not in self._dialects and not takes_batches(self)
                     raise self._asked_for(error, request, stops=stops) from None
-                dialect = simpler
+                # A field is only left out for good where it is refused twice.
+                refused_once = simpler.not_sent - dialect.not_sent - doubted
+                doubted |= refused_once
+                dialect = dialect if refused_once else simpler
         self._dialects[model] = dialect
         if dialect.not_sent:
             answer = {**answer, NOT_SENT: sorted(dialect.not_sent)}
@@ -182,7 +185,7 @@ class OpenAiChat(ServiceAnswers):
 
     @contextmanager
     def _translated_errors(
-        self, task: str, *, may_cost: bool = False, sent: Iterable[str] = ()
+        self, task: str, *, may_cost: bool = False, sent: JsonObject | None = None
     ) -> Iterator[None]:
         """Describe what went wrong without the SDK's exception, whose request carries the key."""
         try:
@@ -196,7 +199,7 @@ class OpenAiChat(ServiceAnswers):
                 f"could not {task}: {explained}",
                 failure=failure,
                 retry_after_seconds=read_retry_after(error, at_most=_MAX_RETRY_AFTER),
-                fields=refused_fields(error, sent),
+                fields=refused_fields(error, sent or {}),
             ) from None
 
     def _tidy(self, text: str) -> str:
