@@ -7,6 +7,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.battles.builders import ROW, problems_of, read, read_all, write_lines
+from tournament_assets.battles.files import NAMED, SELF
 
 
 def test_a_row_without_a_winner_is_left_out_and_counted(tmp_path: Path) -> None:
@@ -77,10 +78,10 @@ def test_all_problems_are_listed_with_their_lines(tmp_path: Path) -> None:
     )
     problems = problems_of(lambda: read(path))
     assert [problem.split(": ")[0] for problem in problems] == [
-        f"b.jsonl:{line}" for line in (3, 4, 5, 6, 6, 7, 8, 9)
+        f"b.jsonl:{line}" for line in (3, 4, 5, 7, 8, 9)
     ]
     assert "winner is 'A'" in problems[0]
-    assert "NaN" in problems[5]
+    assert "NaN" in problems[3]
 
 
 def test_problems_of_parquet_name_the_row_and_nan_is_no_preference(tmp_path: Path) -> None:
@@ -94,13 +95,36 @@ def test_problems_of_parquet_name_the_row_and_nan_is_no_preference(tmp_path: Pat
     assert "nan" in problems[0]
 
 
+@pytest.mark.parametrize("kind", ["jsonl", "parquet", "json", "doubtful"])
+def test_votes_that_were_not_anonymous_and_models_against_themselves_are_left_out(
+    tmp_path: Path, kind: str
+) -> None:
+    vote = {"model_a": "ada", "model_b": "bob", "winner": "model_a", "question_id": "q"}
+    rows: list[dict[str, Any]] = [
+        *({**vote, "anony": True} for _ in range(36)),
+        *({**vote, "winner": "model_b", "anony": False} for _ in range(30)),
+        {**vote, "model_b": "ada", "anony": True},
+        {**vote, "anony": None},
+    ]
+    path = tmp_path / f"b.{kind}"
+    if kind == "parquet":
+        pq.write_table(pa.Table.from_pylist(rows), path)
+    elif kind == "json":
+        path.write_text(json.dumps(rows))
+    else:
+        write_lines(path, *([*rows, {**vote, "question_id": 7}] if kind == "doubtful" else rows))
+    found = read(path, "lmarena")
+    n = 38 if kind == "doubtful" else 37
+    assert found.left_out == {NAMED: 30, SELF: 1}
+    assert found.table.column("winner").to_pylist() == ["model_a"] * n
+
+
 @pytest.mark.parametrize(
     "wrong",
     [
         {"winner": "A"},
         {"source": "people"},
         {"presentation": "first"},
-        {"model_b": "ada"},
         {"model_a": " "},
         {"judge_model": ""},
         {"dimension": "\t"},

@@ -67,8 +67,8 @@ from tournament_assets.tournament.verdicts import Verdict
         ("VERDICT: \N{ZERO WIDTH SPACE}A", Verdict.A),
         ("\N{ZERO WIDTH NO-BREAK SPACE}VERDICT\N{RIGHT-TO-LEFT MARK}: A", Verdict.A),
         ("\N{RIGHT-TO-LEFT OVERRIDE}VERDICT: A\N{POP DIRECTIONAL FORMATTING}", Verdict.A),
-        ("因为。\nVERDICT：Ａ。", Verdict.A),
-        ("ＶＥＲＤＩＣＴ：ｔｉｅ．", Verdict.TIE),
+        ("因为。\nVERDICT\uff1a\uff21。", Verdict.A),
+        ("\uff36\uff25\uff32\uff24\uff29\uff23\uff34\uff1a\uff54\uff49\uff45\uff0e", Verdict.TIE),
         ("VERDICT\N{IDEOGRAPHIC SPACE}:\N{IDEOGRAPHIC SPACE}【B】", Verdict.B),
         ("VERDICT: A\n\N{ZERO WIDTH SPACE}\n", Verdict.A),
     ],
@@ -172,7 +172,7 @@ def test_an_empty_reply_is_no_verdict(reply: str) -> None:
         "Final verdict: B\nVERDICT: A",
         "VERDICT: [B]\nFinal verdict: A",
         "VERDICT: [[ABSTAIN]]\nVERDICT: A",
-        "VERDICT：Ｂ\nVERDICT: A",
+        "VERDICT\uff1a\uff22\nVERDICT: A",
         "VERD\N{ZERO WIDTH JOINER}ICT: B\nVERDICT: A",
         "VERDICT: ABST\N{SOFT HYPHEN}AIN\nVERDICT: A",
     ],
@@ -197,8 +197,8 @@ _pieces = st.sampled_from(
         "verd\u0131ct",
         "\u200b",
         "\u202e",
-        "：",
-        "Ｂ",
+        "\uff1a",
+        "\uff22",
         "。",
         "\u3000",
         ":",
@@ -441,7 +441,7 @@ def test_a_reader_that_reads_a_reply_otherwise_has_another_version() -> None:
     befores = ["", "So:\n", "VERDICT: B\n", "VERDICT: ABSTAIN\n", "```\n", '{"reasoning": ', "- "]
     words = ["VERDICT:", "verdict :", "**Verdict:** ", "My VERDICT: ", "Final verdict: "]
     words += ['"x", "verdict": ']
-    values = ["A", "b", " TIE", "C", "A.", '"B"', "A or B", "[A]", "[[B]]", "", "：Ａ。"]
+    values = ["A", "b", " TIE", "C", "A.", '"B"', "A or B", "[A]", "[[B]]", "", "\uff1a\uff21。"]
     afters = ["", "\n", "\n```", "}", "**", "\nOr not."]
     stops = ["end_turn", "max_tokens", "refusal"]
     formats: list[ReplyFormat] = ["line", "json_schema"]

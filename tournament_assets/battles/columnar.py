@@ -7,6 +7,7 @@ Writing battles column by column, to Parquet or to JSON lines.
 """
 
 import json
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +18,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.json as pj
+from numpy.typing import NDArray
 
 from tournament_assets.battles.columns import (
     BATTLE_SCHEMA,
@@ -25,7 +27,16 @@ from tournament_assets.battles.columns import (
     name_codes,
     plain_type,
 )
-from tournament_assets.battles.files import LeftOut, new_file, read_battle_rows
+from tournament_assets.battles.files import (
+    ANONYMOUS,
+    NAMED,
+    SELF,
+    LeftOut,
+    battle_of,
+    new_file,
+    read_battle_rows,
+    reason_against,
+)
 from tournament_assets.foundation.errors import InputError
 from tournament_assets.foundation.json_lines import Json, JsonObject, numbered_lines
 from tournament_assets.storage.row_files import (
@@ -33,6 +44,7 @@ from tournament_assets.storage.row_files import (
     arrow_parquet,
     parquet_rows,
     parquet_schema,
+    read_json_list,
 )
 from tournament_assets.tournament.battles import (
     PRESENTATIONS,
@@ -69,13 +81,13 @@ class Columns:
     @property
     def wanted(self) -> list[str]:
         """Every name that a column may have."""
-        return [name for names in self.names.values() for name in names]
+        return [name for names in self.names.values() for name in names] + [ANONYMOUS]
 
 
 def read_columns(
     path: Path, sample: FileSample, columns: Columns
 ) -> tuple[pa.Table, dict[str, int]]:
-    """Read the battles of a Parquet or JSON-lines file.
+    """Read the battles of a file of Parquet, JSON lines or one JSON list.
 
     Args:
         sample: Its beginning.
@@ -84,11 +96,13 @@ def read_columns(
     Returns:
         The battles, and how many rows were left out, by the reason.
     """
+    if sample.kind == "json list":
+        return read_battle_rows(read_json_list(path), lambda row: _parse(row, columns))
     parts = _parquet_parts if sample.kind == "parquet" else _json_parts
     try:
         return _encode_parts(parts(path, sample, columns), columns)
     except (_DoubtfulError, pa.ArrowException, OSError):
-        rows = (
+        rows: Iterable[tuple[str, object]] = (
             parquet_rows(path, columns.wanted) if sample.kind == "parquet" else numbered_lines(path)
         )
         return read_battle_rows(rows, lambda row: _parse(row, columns))
@@ -135,9 +149,11 @@ def _parse(row: JsonObject, columns: Columns) -> Iterable[Battle | LeftOut]:
     values["winner"] = _WINNER_ALIASES.get(winner, winner) if isinstance(winner, str) else winner
     if values.get("source") is None:
         values["source"] = columns.source
+    if (reason := reason_against(row)) is not None:
+        return [LeftOut(reason)]
     if winner is None and values["model_a"] is not None and values["model_b"] is not None:
         return [LeftOut(NO_VERDICT)]
-    return [Battle.from_dict(values)]
+    return [battle_of(values)]
 
 
 def _json_parts(path: Path, sample: FileSample, columns: Columns) -> Iterator[pa.Table]:
@@ -151,6 +167,7 @@ def _json_parts(path: Path, sample: FileSample, columns: Columns) -> Iterator[pa
             for field, names in columns.names.items()
             for name in names
         ]
+        + [(ANONYMOUS, pa.bool_())]
     )
     reader = pj.open_json(
         path,
@@ -182,17 +199,33 @@ def _is_text(kind: pa.DataType) -> bool:
 
 def _encode_parts(parts: Iterable[pa.Table], columns: Columns) -> tuple[pa.Table, dict[str, int]]:
     encoded = []
-    n_left_out = 0
+    left_out: Counter[str] = Counter()
+
+    def keep(battles: pa.Table, is_wanted: pa.Array, reason: str) -> pa.Table:
+        n_unwanted = battles.num_rows - pc.sum(is_wanted, min_count=0).as_py()
+        left_out[reason] += n_unwanted
+        return battles.filter(is_wanted) if n_unwanted else battles
+
     for part in parts:
-        battles = _standard(part, columns)
-        has_verdict = pc.is_valid(battles.column("winner"))
-        n_without = battles.num_rows - pc.sum(has_verdict, min_count=0).as_py()
-        n_left_out += n_without
-        battles = battles.filter(has_verdict) if n_without else battles
+        votes = part
+        if ANONYMOUS in part.schema.names:
+            is_anonymous = part.column(ANONYMOUS)
+            if not (pa.types.is_boolean(is_anonymous.type) or pa.types.is_null(is_anonymous.type)):
+                raise _DoubtfulError
+            votes = keep(part, pc.fill_null(is_anonymous.cast(pa.bool_()), fill_value=True), NAMED)
+        battles = _standard(votes, columns)
+        battles = keep(battles, pc.is_valid(battles.column("winner")), NO_VERDICT)
+        model_a, model_b = _models(battles)
+        battles = keep(battles, pa.array(model_a != model_b), SELF)
         _doubt(battles)
         encoded.append(battles)
-    table = encode_battle_table(encoded)
-    return table, {NO_VERDICT: n_left_out} if n_left_out else {}
+    return encode_battle_table(encoded), dict(sorted((+left_out).items()))
+
+
+def _models(battles: pa.Table) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    index_of = {name: index for index, name in enumerate(sorted(set(_names(battles, "model_a"))))}
+    model_a, model_b = (name_codes(battles, side, index_of) for side in ("model_a", "model_b"))
+    return model_a, model_b
 
 
 def _standard(part: pa.Table, columns: Columns) -> pa.Table:
@@ -274,13 +307,10 @@ def _doubt(battles: pa.Table) -> None:
             raise _DoubtfulError
     question_id, pref = battles.column("question_id"), battles.column("pref")
     weight = battles.column("weight").to_numpy()
-    index_of = {name: index for index, name in enumerate(sorted(set(_names(battles, "model_a"))))}
-    model_a, model_b = (name_codes(battles, side, index_of) for side in ("model_a", "model_b"))
     # 1 where model_a won, 2 where model_b did.
     outcome = name_codes(battles, "winner", {name: n for n, name in enumerate(WINNERS, start=1)})
     is_won = outcome <= 2
     doubts = [
-        (model_a == model_b).any(),
         pc.any(pc.equal(pc.binary_length(question_id), 0)).as_py(),
         pc.any(pc.utf8_is_space(question_id)).as_py(),
         (battles.column("inconsistent").to_numpy() & is_won).any(),

@@ -113,7 +113,6 @@ class RowFormat:
     Attributes:
         name: What it is called on the command line.
         title: Whose files they are.
-        kinds: How the rows of its files may be written.
         columns: What the first row has in all of its files.
         prompts: What may name the prompt; the first with a value counts.
         source: Who decided; None where that has to be said beside the file.
@@ -124,11 +123,12 @@ class RowFormat:
         one_of: Columns of which the first row has at least one.
         more: Further columns that are read where a file has them.
         is_folder: Whether its files come as a folder, too.
+        kinds: How the rows of its files are written, where its columns alone do not tell it from
+            other formats; in any way if empty.
     """
 
     name: str
     title: str
-    kinds: tuple[FileKind, ...]
     columns: tuple[str, ...]
     prompts: tuple[str, ...]
     source: BattleSource | None
@@ -137,11 +137,12 @@ class RowFormat:
     one_of: frozenset[str] = frozenset()
     more: tuple[str, ...] = ()
     is_folder: bool = False
+    kinds: tuple[FileKind, ...] = ()
 
     def recognises(self, sample: FileSample) -> bool:
         """Return whether a file that begins like this is of the format."""
         return (
-            sample.kind in self.kinds
+            (not self.kinds or sample.kind in self.kinds)
             and sample.columns >= {*self.columns}
             and (not self.one_of or bool(sample.columns & self.one_of))
         )
@@ -167,12 +168,13 @@ class RowFormat:
             raise InputError(f"{path}: the folder holds no .jsonl file; expected judgments")
 
         def parse(row: Row) -> Iterable[Battle | LeftOut]:
-            for found in self.parse(row, options):
+            reason = reason_against(row)
+            for found in [LeftOut(reason)] if reason else self.parse(row, options):
                 if isinstance(found, LeftOut):
                     yield found
                 else:
                     more = {"source": source, "question_id": find_prompt(row, prompts)}
-                    yield Battle.from_dict({**found, **more})
+                    yield battle_of({**found, **more})
 
         table, left_out = read_battle_rows(
             chain.from_iterable(self._rows(file, prompts) for file in files), parse
@@ -180,11 +182,12 @@ class RowFormat:
         return BattleFile(self.name, table, left_out)
 
     def _rows(self, path: Path, prompts: Iterable[str]) -> Iterable[tuple[str, object]]:
-        match self.kinds[0] if len(self.kinds) == 1 else sample_file(path).kind:
+        match sample_file(path).kind:
             case "csv":
                 return csv_rows(path, needed=self.columns)
             case "parquet":
-                return parquet_rows(path, [*self.columns, *self.more, *prompts])
+                names = [*self.columns, *self.more, *self.one_of, *prompts, ANONYMOUS]
+                return parquet_rows(path, names)
             case "json list":
                 return read_json_list(path)
             case _:
@@ -231,6 +234,29 @@ def read_battle_rows(
 
     table = make_battle_table(battles())
     return table, dict(sorted(left_out.items()))
+
+
+ANONYMOUS = "anony"
+"""The column of an arena's votes that is false where the voter saw the models' names."""
+NAMED = "not anonymous: the voter saw the models' names"
+SELF = "a model against itself"
+
+
+def reason_against(row: Row) -> str | None:
+    """Return why a row is not rated, whatever it says; None if it is.
+
+    An arena rates only anonymous votes: https://github.com/lm-sys/FastChat.
+    """
+    is_named = str(row.get(ANONYMOUS, True)).strip().lower() in ("false", "0", "no")
+    return NAMED if is_named else None
+
+
+def battle_of(values: Row) -> Battle | LeftOut:
+    """Return a battle of two models; a model against itself says nothing."""
+    names = [values.get(side) for side in ("model_a", "model_b")]
+    if isinstance(names[0], str) and names[0].strip() and names[0] == names[1]:
+        return LeftOut(SELF)
+    return Battle.from_dict(values)
 
 
 def find_prompt(row: JsonObject, names: Iterable[str]) -> Any:

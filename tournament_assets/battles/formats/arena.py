@@ -29,6 +29,7 @@ from tournament_assets.tournament.battles import BattleSource, RatingSettings
 
 UNREAD = "no verdict: a tie without a preference, a reply that could not be read"
 
+_KINDS = ("parquet", "json lines", "json list")
 _PLAYERS = frozenset({"model_a", "model_b", "winner"})
 _OF_OTHERS = frozenset({"judge_votes", "majority_verdict"})
 
@@ -63,7 +64,7 @@ class ArenaFormat:
     def recognises(self, sample: FileSample) -> bool:
         """Return whether a file that begins like this is of the format."""
         columns = sample.columns
-        if sample.kind not in ("parquet", "json lines") or columns & _OF_OTHERS:
+        if sample.kind not in _KINDS or columns & _OF_OTHERS:
             return False
         if not columns >= _PLAYERS:
             return False
@@ -77,9 +78,9 @@ class ArenaFormat:
     def read(self, path: Path, options: FormatOptions) -> BattleFile:
         """Read a file."""
         sample = sample_file(path)
-        if sample.kind not in ("parquet", "json lines"):
+        if sample.kind not in _KINDS:
             raise InputError(
-                f"{path}: the file is {sample.kind}; expected Parquet or JSON lines of {self.title}"
+                f"{path}: the file is {sample.kind}; expected {', '.join(_KINDS)} of {self.title}"
             )
         source = options.source or self.source
         accepted = {
