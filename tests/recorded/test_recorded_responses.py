@@ -2,6 +2,7 @@ import csv
 import json
 import re
 from collections.abc import Mapping, Sequence
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -542,3 +543,41 @@ def test_a_recorded_answer_is_read_as_any_other(
             {"p1": read},
             {read: 1},
         )
+
+
+OF_ANY_KIND = [ALPACA, LM_EVAL, BATCH, RESPONSES_BATCH, CLAUDE_BATCH]
+
+
+@pytest.mark.parametrize(
+    ("content", "container"),
+    [
+        *product([*OF_ANY_KIND, ARENA_HARD_1, ARENA_HARD_2], ["list", "lines"]),
+        *product(OF_ANY_KIND, ["parquet"]),
+    ],
+)
+def test_a_container_is_no_property_of_a_format_and_an_unknown_column_is_named(
+    tmp_path: Path, content: Any, container: str
+) -> None:
+    rows = [content, {**content, "custom_id": "p2", "question_id": "p2", "uid": "p2"}]
+    rows = [{**each, "nobody_knows": f"x{n}"} for n, each in enumerate(rows)]
+    path = tmp_path / "file"
+    if container == "parquet":
+        pq.write_table(pa.Table.from_pylist(rows), path)
+    else:
+        lines = "\n".join(map(json.dumps, rows))
+        path.write_text(json.dumps(rows) if container == "list" else lines)
+    entrant = RecordedEntrant(
+        entrant_id="ada", loader="recorded", responses=ResponsesPlace(path="file")
+    )
+    prompts = [*PROMPTS, Prompt("1", "Who are you?", "recall")]
+    recorded = load_recorded_responses(path, entrant, prompts=prompts)
+    assert "nobody_knows (2 of 2 filled)" in recorded.note
+    assert recorded.note in recorded.warnings[-1]
+    assert recorded.responses[0].text == "one"
+
+
+def test_a_chat_in_the_arguments_of_lm_eval_is_read_as_messages(tmp_path: Path) -> None:
+    messages = [{"role": "system", "content": "s"}, {"role": "user", "content": "What is 1?"}]
+    row = {**LM_EVAL, "doc": {}, "arguments": [[json.dumps(messages), {"until": []}]]}
+    recorded = load(jsonl(tmp_path / "ada.jsonl", row))
+    assert (texts_of(recorded), recorded.system) == ({"p1": "one"}, "s")

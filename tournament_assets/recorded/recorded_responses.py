@@ -37,6 +37,7 @@ class RecordedResponses:
         missing: Why a prompt that a row names has no response, by prompt id.
         left_out: What else the rows hold, counted by the reason for leaving it out.
         system: The system text under which all of them were written, if the file has it.
+        note: A clause that names columns which are filled and not used; empty without any.
     """
 
     responses: list[GeneratedResponse]
@@ -44,6 +45,7 @@ class RecordedResponses:
     missing: Mapping[str, str]
     left_out: Mapping[str, int]
     system: str | None = None
+    note: str = ""
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -57,7 +59,8 @@ class RecordedResponses:
             if self.system
             else ""
         )
-        return tuple(sentence for sentence in (left_out, system) if sentence)
+        note = f"of the columns of its file ({self.format}) {self.note}" if self.note else ""
+        return tuple(sentence for sentence in (left_out, system, note) if sentence)
 
 
 def load_recorded_responses(
@@ -127,6 +130,7 @@ def match_responses(
         {name: reason for name, reason in missing.items() if name not in samples},
         dict(sorted(left_out.items())),
         next((sample.system for sample in samples.values() if sample.system), None),
+        file.note,
     )
 
 

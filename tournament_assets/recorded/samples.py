@@ -9,6 +9,8 @@ https://github.com/EleutherAI/lm-evaluation-harness; inspect, https://inspect.ai
 files of OpenAI, https://platform.openai.com/docs/guides/batch.
 """
 
+import json
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
@@ -38,6 +40,7 @@ NO_TEXT = "no text: the row holds none"
 FAILED = "no text: the request failed"
 CONVERSATION = "a conversation: the response answers its last turn, and a prompt is a single one"
 TOOLS = "a use of tools: neither a prompt nor a response holds one"
+SHAPED = "a reply of a given shape, such as JSON: a prompt cannot ask for one"
 NOT_TEXT = "an image or another part that is not text"
 SYSTEM = "a system text of its own: those of a model's rows differ, and a prompt holds none"
 
@@ -122,10 +125,20 @@ class SampleFile:
     Attributes:
         format: The format's name.
         samples: Its rows, in order.
+        unused: How many rows fill each column that nothing was read from, if it varies and may
+            matter.
     """
 
     format: str
     samples: Sequence[Sample]
+    unused: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def note(self) -> str:
+        """A clause that names the columns which are filled and not used; empty without any."""
+        n = len(self.samples)
+        listed = ", ".join(f"{name} ({count} of {n} filled)" for name, count in self.unused.items())
+        return f"not used: {listed}" if listed else ""
 
 
 def read_samples(
@@ -143,7 +156,7 @@ def read_samples(
     rows: Iterable[tuple[str, Any]] = read_rows(path, sample.kind)
     if chosen.rows_in is not None:
         rows = _rows_inside(rows, chosen.rows_in)
-    return SampleFile(chosen.name, _parse(chosen, rows))
+    return _parse(chosen, rows)
 
 
 def detect_format(path: Path) -> str:
@@ -180,7 +193,7 @@ def parse_samples(
     _, first = rows[0]
     sample = FileSample("json lines", frozenset(first), first)
     chosen = _choose(sample, title, format_name, columns)
-    return SampleFile(chosen.name, _parse(chosen, rows))
+    return _parse(chosen, rows)
 
 
 def _choose(
@@ -209,16 +222,59 @@ def _choose(
     return formats[0]
 
 
-def _parse(chosen: SampleFormat, rows: Iterable[tuple[str, Any]]) -> list[Sample]:
+class _Watched(dict[str, Any]):
+    """A row that notes which of its columns were read."""
+
+    def __init__(self, row: Row, read: set[str]) -> None:
+        super().__init__(row)
+        self._read = read
+
+    def __getitem__(self, name: str) -> Any:
+        self._read.add(name)
+        return super().__getitem__(name)
+
+    def get(self, name: str, default: Any = None) -> Any:
+        self._read.add(name)
+        return super().get(name, default)
+
+
+_NO_MATTER = (
+    "id idx index uuid doc_hash prompt_hash target_hash timestamp tstamp created created_at date"
+    " time object url method status filter datasplit dataset source version task task_name language"
+    " lang author license annotator metadata usage cost latency seed entrant_id model generator"
+    " choice_id answer_id model_id sample samples_id tags subject split"
+)
+"""Columns that do not change what was asked or answered."""
+_PASSED_OVER = frozenset(_NO_MATTER.split())
+
+
+def _unused(samples: Iterable[Sample], read: AbstractSet[str]) -> dict[str, int]:
+    """Count the values of the columns that nothing was read from, if they vary and may matter."""
+    filled: Counter[str] = Counter()
+    values: dict[str, set[str]] = {}
+    for sample in samples:
+        for name, value in sample.row.items():
+            if name in read or name.lower() in _PASSED_OVER or value in (None, "", [], {}):
+                continue
+            filled[name] += 1
+            seen = values.setdefault(name, set())
+            if len(seen) < 2:
+                seen.add(repr(value))
+    return {name: count for name, count in filled.items() if len(values[name]) > 1}
+
+
+def _parse(chosen: SampleFormat, rows: Iterable[tuple[str, Any]]) -> SampleFile:
     problems = Problems(of_file=True)
     samples = []
+    read: set[str] = set()
     for where, row in rows:
         try:
-            samples.append(replace(chosen.parse(row), where=where, row=row))
+            samples.append(replace(chosen.parse(_Watched(row, read)), where=where, row=row))
         except InputError as error:
             problems.extend(f"{where}: {problem}" for problem in error.problems)
     problems.raise_if_any()
-    return _without_lost_systems(samples)
+    unused = {} if chosen.name == OWN else _unused(samples, read)
+    return SampleFile(chosen.name, _without_lost_systems(samples), unused)
 
 
 def _without_lost_systems(samples: Sequence[Sample]) -> list[Sample]:
@@ -374,9 +430,11 @@ def _own(row: Row) -> Sample:
 
 
 def _alpaca_eval(row: Row) -> Sample:
+    """Read a row of Alpaca or AlpacaEval, whose template puts the input below the instruction."""
     output = row.get("output")
+    parts = _words(row.get("instruction")) + _words(row.get("input", row.get("context")))
     return Sample(
-        prompt_texts=_words(row.get("instruction")),
+        prompt_texts=_words("\n\n".join(parts)),
         response=output if isinstance(output, str) else None,
         model=_word(row.get("generator")),
         category=_word(row.get("dataset")),
@@ -444,6 +502,8 @@ def _chat_question(row: Row) -> Sample:
 def _lm_eval(row: Row) -> Sample:
     responses = row.get("resps")
     first = responses[0] if isinstance(responses, list) and responses else None
+    given = _generated_from(row.get("arguments"))
+    conversation = _read_conversation(_messages_in(given))
     text = first[0] if isinstance(first, list) and first else first
     if text is not None and not isinstance(text, str):
         raise InputError(
@@ -454,7 +514,9 @@ def _lm_eval(row: Row) -> Sample:
     further = len(first) - 1 if isinstance(first, list) else 0
     return Sample(
         prompt_ids=_words(inside.get("prompt_id"), inside.get("id"), row.get("doc_id")),
-        prompt_texts=_words(_generated_from(row.get("arguments")), *inside.values()),
+        prompt_texts=(*conversation.texts, *_words(*inside.values())),
+        system=conversation.system,
+        lost=conversation.lost,
         response=text,
         gold_answer=_word(row.get("target")),
         left_out=(FURTHER_SAMPLE,) * further,
@@ -468,6 +530,18 @@ def _generated_from(arguments: object) -> object:
         return arguments.get("arg_0") if isinstance(arguments, Mapping) else None
     first = arguments[0] if isinstance(arguments, list) and arguments else None
     return first[0] if isinstance(first, list) and first else first
+
+
+def _messages_in(text: object) -> object:
+    """Return the messages of a chat that a text holds as JSON; another text as it is."""
+    if isinstance(text, list) or not isinstance(text, str) or not text.lstrip().startswith("[{"):
+        return text
+    try:
+        messages = json.loads(text)
+    except ValueError:
+        return text
+    is_chat = all(isinstance(each, Mapping) and "role" in each for each in messages)
+    return messages if is_chat else text
 
 
 def _inspect(row: Row) -> Sample:
@@ -534,8 +608,18 @@ def _batch_request(row: Row) -> Sample:
         prompt_ids=_words(row.get("custom_id")),
         prompt_texts=conversation.texts,
         system=conversation.system or _word(body.get("instructions")),
-        lost=TOOLS if body.get("tools") else conversation.lost,
+        lost=_loss_of_request(body) or conversation.lost,
     )
+
+
+def _loss_of_request(body: Row) -> str | None:
+    """Return what a request asks for besides an answer to its prompt; None if nothing."""
+    if body.get("tools") or body.get("functions"):
+        return TOOLS
+    if body.get("previous_response_id") or body.get("conversation"):
+        return CONVERSATION
+    form = body.get("response_format") or _inside(body.get("text")).get("format")
+    return SHAPED if form and _inside(form).get("type", "text") != "text" else None
 
 
 def _has_scored_turns(row: Row) -> bool:

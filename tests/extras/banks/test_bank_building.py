@@ -25,6 +25,7 @@ from tournament_assets.extras.banks.recasting import WhyLeftOut
 from tournament_assets.foundation.errors import InputError
 from tournament_assets.project.project_files import load_prompt_bank
 from tournament_assets.recorded.recorded_responses import load_recorded_responses
+from tournament_assets.recorded.samples import LATER_TURN
 from tournament_assets.tournament.entrants import RecordedEntrant
 from tournament_assets.tournament.places import ResponsesPlace
 from tournament_assets.tournament.prompts import Prompt, parse_prompt_bank
@@ -215,7 +216,58 @@ def test_questions_of_other_tools_become_a_bank(
 ) -> None:
     path = write_rows(tmp_path / "file.jsonl", row)
     left_out = {SHARED_SYSTEM: 1} if row is BATCH_REQUEST else {}
+    left_out |= {LATER_TURN: 1} if row is MT_BENCH_QUESTION else {}
     assert imported(path) == (ImportedBank(1, found, left_out), [prompt])
+
+
+@pytest.mark.parametrize("key", ["input", "context"])
+@pytest.mark.parametrize("as_lines", [True, False])
+def test_inputs_under_one_instruction_are_prompts_of_their_own(
+    tmp_path: Path, key: str, *, as_lines: bool
+) -> None:
+    rows = [
+        {"instruction": "Do it.", key: f"Text {n}" if n else "", "output": "x", "generator": "m"}
+        for n in range(6)
+    ]
+    path = tmp_path / "file.json"
+    path.write_text("\n".join(map(json.dumps, rows)) if as_lines else json.dumps(rows))
+    _, prompts = imported(path)
+    assert [prompt.text for prompt in prompts] == [
+        "Do it.",
+        *(f"Do it.\n\nText {n}" for n in range(1, 6)),
+    ]
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"tools": [{"type": "function"}]},
+        {"functions": [{"name": "f"}]},
+        {"previous_response_id": "r1"},
+        {"response_format": {"type": "json_object"}},
+        {"text": {"format": {"type": "json_schema"}}},
+    ],
+)
+def test_a_request_that_asks_for_more_than_an_answer_is_left_out(
+    tmp_path: Path, more: dict[str, Any]
+) -> None:
+    whole = {"custom_id": "c2", "body": {"input": "Why?", "text": {"format": {"type": "text"}}}}
+    body: dict[str, Any] = {"messages": [{"role": "user", "content": "Sort it."}], **more}
+    part = {"custom_id": "c1", "body": body}
+    report, prompts = imported(write_rows(tmp_path / "file.jsonl", whole, part))
+    assert ([prompt.text for prompt in prompts], sum(report.left_out.values())) == (["Why?"], 1)
+
+
+def test_a_filled_column_that_nobody_knows_is_named(tmp_path: Path) -> None:
+    rows = [
+        {"instruction": f"Do {n}.", "output": "x", "hint": f"h{n}" if n else None, "same": 1}
+        for n in range(5)
+    ]
+    path = tmp_path / "file.json"
+    path.write_text(json.dumps(rows))
+    report, _ = imported(path)
+    assert report.notes == ("not used: hint (4 of 5 filled)",)
+    assert imported(path, columns={"author": "hint"})[0].notes == ()
 
 
 def test_a_bank_of_a_file_finds_the_responses_of_the_file(tmp_path: Path) -> None:

@@ -29,7 +29,14 @@ from tournament_assets.foundation.json_lines import (
     read_json_lines,
     write_json_lines,
 )
-from tournament_assets.recorded.samples import OWN, Sample, detect_format, read_samples, value_at
+from tournament_assets.recorded.samples import (
+    LATER_TURN,
+    OWN,
+    Sample,
+    detect_format,
+    read_samples,
+    value_at,
+)
 from tournament_assets.storage.atomic_files import write_bytes_atomically
 from tournament_assets.tournament.prompts import BANK_FIELDS, parse_prompt_bank
 
@@ -279,12 +286,14 @@ class ImportedBank:
 
     Attributes:
         format: The format that the file was read as.
-        left_out: The number of rows without a new prompt, and of system texts, by reason.
+        left_out: The number of rows without a new prompt, and of what else is not used, by reason.
+        notes: Which filled columns are not used, a clause for each file that has some.
     """
 
     n_prompts: int
     format: str
     left_out: Mapping[str, int]
+    notes: Sequence[str] = ()
 
 
 def import_bank_file(recipe: ImportRecipe, out: Path) -> ImportedBank:
@@ -297,10 +306,13 @@ def import_bank_file(recipe: ImportRecipe, out: Path) -> ImportedBank:
     left_out: Counter[str] = Counter()
     rows: dict[tuple[Json, Json], tuple[str, JsonObject]] = {}
     format_name = ""
+    notes: list[str] = []
     for path in _files_of(recipe):
         name = _format_of(path, recipe)
         file = read_samples(path, format_name=name, columns={} if name is None else None)
         format_name = file.format
+        unused = {name: n for name, n in file.unused.items() if name not in _names_used(recipe)}
+        notes.append(replace(file, unused=unused).note)
         for sample in file.samples:
             row = _imported_row(sample, recipe, is_bank=file.format == OWN)
             if sample.lost is not None:
@@ -312,6 +324,7 @@ def import_bank_file(recipe: ImportRecipe, out: Path) -> ImportedBank:
             else:
                 rows[row["prompt_id"], row["text"]] = (sample.where, row)
                 left_out[SHARED_SYSTEM] += sample.system is not None
+                left_out.update(each for each in sample.left_out if each == LATER_TURN)
     if not rows:
         raise InputError(
             f"{recipe.path}: no row of {format_name} holds the text of a prompt "
@@ -319,7 +332,12 @@ def import_bank_file(recipe: ImportRecipe, out: Path) -> ImportedBank:
             "--map text=COLUMN"
         )
     _write_bank(out, list(rows.values()))
-    return ImportedBank(len(rows), format_name, dict(sorted((+left_out).items())))
+    said = tuple(note for note in dict.fromkeys(notes) if note)
+    return ImportedBank(len(rows), format_name, dict(sorted((+left_out).items())), said)
+
+
+def _names_used(recipe: ImportRecipe) -> frozenset[str]:
+    return frozenset(column.split(".")[0] for column in recipe.columns.values())
 
 
 def _format_of(path: Path, recipe: ImportRecipe) -> str | None:

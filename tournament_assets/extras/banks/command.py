@@ -114,6 +114,8 @@ def bank_import_command(
     )
     for reason, count in imported.left_out.items():
         click.echo(f"left out, {reason}: {count}")
+    for note in imported.notes:
+        click.echo(note)
     click.echo(f"{out}: {imported.n_prompts} prompts ({imported.format})")
 
 
