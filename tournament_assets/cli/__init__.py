@@ -5,7 +5,9 @@ Exit codes: 0 all well, 1 the work failed, 2 bad usage or bad input, 130 interru
 
 import atexit
 import gc
+import io
 import os
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pkgutil import resolve_name
@@ -109,6 +111,13 @@ def _load_command(path: str) -> click.Command:
 
 class _Commands(click.Group):
     """Turns the project's exceptions into messages and exit codes, in one place."""
+
+    def main(self, *args: Any, **kwargs: Any) -> Any:
+        """Run a command; a letter that the terminal does not know is printed as `?`."""
+        for stream in (sys.stdout, sys.stderr):
+            if isinstance(stream, io.TextIOWrapper):
+                stream.reconfigure(errors="replace")
+        return super().main(*args, **kwargs)
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
         set_broken_aside()

@@ -7,7 +7,7 @@ pydantic finds wrong with the values becomes sentences that name the keys that m
 import difflib
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Any, Literal, TypeVar, get_args, get_origin
@@ -33,11 +33,13 @@ class YamlDocument:
         name: The file, for messages.
         values: What it holds.
         lines: The line of every key, and of every item of a list.
+        plain: What is written where YAML reads something else than a text, by its place.
     """
 
     name: str
     values: Any
     lines: Mapping[KeyPath, int]
+    plain: Mapping[KeyPath, str] = field(default_factory=dict)
 
     def line_of(self, place: KeyPath) -> int:
         """Return the line of a key, or of the nearest one around it."""
@@ -100,11 +102,42 @@ class YamlDocument:
                 inside = (other[: len(place)] == place != other for other in places)
                 if detail["type"] != "too_short" or not any(inside):
                     shown, message = _explain(detail, model, what)
+                    message = self._unquoted(shown, detail) or message
                     line = self.line_of(shown) if shown else self.line_named_in(message)
                     problems.append((line, message))
         if problems:
             raise InputError(f"{self.name}:{line}: {message}" for line, message in sorted(problems))
         return validated
+
+    def _unquoted(self, place: KeyPath, detail: Any) -> str | None:
+        """Explain a text that YAML reads as something else, such as `no`; None for another error.
+
+        A key of a mapping is a text, too.
+        """
+        if not str(detail["type"]).startswith("string_"):
+            return None
+        found, name = detail.get("input"), ".".join(map(str, place))
+        if place[-1:] == (_KEY,):
+            parent = place[:-2]
+            keys = [words for at, words in self.plain.items() if at[-1:] == place[-1:] != at]
+            written = next((key for key in keys if yaml.safe_load(key) == found), None)
+            name, line = f"a key of {'.'.join(map(str, parent))}", f'"{written}":'
+        else:
+            written = self.plain.get(place)
+            last = place[-1] if place else ""
+            key = "-" if isinstance(last, int) else f"{last}:"
+            line = f'{key} "{written}"'
+        if written is None:
+            return None
+        return (
+            f"{name} is {written}, which YAML reads as {_kind_of(found)}; expected a text; put it "
+            f"in quotes: {line}"
+        )
+
+
+def _kind_of(value: object) -> str:
+    kinds = {bool: "yes or no", int: "a number", float: "a number", type(None): "nothing"}
+    return kinds.get(type(value), "a date")
 
 
 def read_yaml(path: Path | Traversable, *, what: str) -> YamlDocument:
@@ -114,7 +147,7 @@ def read_yaml(path: Path | Traversable, *, what: str) -> YamlDocument:
         what: What it is, to begin messages with, such as `the config`.
     """
     try:
-        text = path.read_text(encoding="utf-8")
+        text = path.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(
             f"{path}: {what} cannot be read ({type(error).__name__}); "
@@ -142,11 +175,12 @@ def parse_yaml(text: str, name: str) -> YamlDocument:
     """
     lines: dict[KeyPath, int] = {}
     repeated: list[str] = []
+    plain: dict[KeyPath, str] = {}
     try:
         loader = _CountingLoader(text, name)
         node = loader.get_single_node()
         if node is not None:
-            _collect_lines(node, (), lines, repeated, set())
+            _collect_lines(node, (), lines, repeated, set(), plain)
             values = loader.construct_document(node)
         else:
             values = None
@@ -154,9 +188,10 @@ def parse_yaml(text: str, name: str) -> YamlDocument:
         raise InputError(f"{name}:{_explain_syntax(error, text)}") from None
     if repeated:
         raise InputError(f"{name}:{problem}" for problem in repeated)
-    return YamlDocument(name, values, lines)
+    return YamlDocument(name, values, lines, plain)
 
 
+_TEXT, _KEY = "tag:yaml.org,2002:str", "[key]"
 _MOST_VALUES = 100_000
 """The most values a text with aliases may hold: a config that a person wrote has hundreds."""
 _TEXT_OF_ONE = 100
@@ -206,7 +241,10 @@ def _collect_lines(
     lines: dict[KeyPath, int],
     repeated: list[str],
     seen: set[int],
+    plain: dict[KeyPath, str],
 ) -> None:
+    if isinstance(node, yaml.ScalarNode) and node.style is None and node.tag != _TEXT:
+        plain[place] = str(node.value)
     lines.setdefault(place, node.start_mark.line + 1)
     if id(node) in seen:  # an alias, which may repeat a lot, or what it stands in
         return
@@ -221,10 +259,12 @@ def _collect_lines(
                     f"the first is in line {lines[inner]}; remove one"
                 )
             lines[inner] = line
-            _collect_lines(value_node, inner, lines, repeated, seen)
+            if isinstance(key_node, yaml.ScalarNode) and key_node.tag != _TEXT:
+                plain[*inner, _KEY] = str(key_node.value)
+            _collect_lines(value_node, inner, lines, repeated, seen, plain)
     elif isinstance(node, yaml.SequenceNode):
         for index, item in enumerate(node.value):
-            _collect_lines(item, (*place, index), lines, repeated, seen)
+            _collect_lines(item, (*place, index), lines, repeated, seen, plain)
 
 
 def _item_called(key: str, items: Sequence[Any]) -> int | None:

@@ -252,7 +252,7 @@ def _read_template(spec: LocalEntrant, files: EntrantFiles, *, name: str) -> str
     if files.chat_template is None:
         return None
     try:
-        text = files.chat_template.read_text(encoding="utf-8")
+        text = files.chat_template.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(
             f"{name}: the chat template {str(files.chat_template)!r} cannot be read "

@@ -89,6 +89,11 @@ def plan_of(
         InputError: If the configuration names an asset and there is no surrounding project.
     """
     resolved, project = config_file.path.resolve(), config_file.project
+    if "?" in str(project):
+        raise InputError(
+            f"{project}: the folder's name holds a question mark, which ends the URL of a "
+            "database; expected a name without one; rename the folder, or move the project"
+        )
     plan = TournamentPlan(
         config=config_file.config,
         config_path=resolved.relative_to(project) if resolved.is_relative_to(project) else resolved,

@@ -153,7 +153,7 @@ def _load_instructions(config: TournamentConfig, project: Project) -> str | None
 
 def _read_text(path: Path, *, what: str, key: str) -> str:
     try:
-        return path.read_text(encoding="utf-8")
+        return path.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(
             f"{key}: {what}, {path}, cannot be read ({type(error).__name__}); "

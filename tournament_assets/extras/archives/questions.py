@@ -61,7 +61,7 @@ def require_rejudging(archive: ArchiveFile) -> tuple[Rejudging, str]:
         )
     path = archive.base / rejudging.prompt
     try:
-        instructions = path.read_text(encoding="utf-8")
+        instructions = path.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(
             f"{archive.path}: rejudging.prompt is {rejudging.prompt!r}, which cannot be read "
