@@ -113,6 +113,8 @@ class RowFormat:
     Attributes:
         name: What it is called on the command line.
         title: Whose files they are.
+        kinds: How the rows of its files are written, where its columns alone do not tell it from
+            other formats; in any way if empty.
         columns: What the first row has in all of its files.
         prompts: What may name the prompt; the first with a value counts.
         source: Who decided; None where that has to be said beside the file.
@@ -123,12 +125,11 @@ class RowFormat:
         one_of: Columns of which the first row has at least one.
         more: Further columns that are read where a file has them.
         is_folder: Whether its files come as a folder, too.
-        kinds: How the rows of its files are written, where its columns alone do not tell it from
-            other formats; in any way if empty.
     """
 
     name: str
     title: str
+    kinds: tuple[FileKind, ...]
     columns: tuple[str, ...]
     prompts: tuple[str, ...]
     source: BattleSource | None
@@ -137,7 +138,6 @@ class RowFormat:
     one_of: frozenset[str] = frozenset()
     more: tuple[str, ...] = ()
     is_folder: bool = False
-    kinds: tuple[FileKind, ...] = ()
 
     def recognises(self, sample: FileSample) -> bool:
         """Return whether a file that begins like this is of the format."""

@@ -68,6 +68,7 @@ def _parse(row: Row, _: FormatOptions) -> Iterable[Row | LeftOut]:
 MT_BENCH = RowFormat(
     name="mt-bench",
     title="MT-bench",
+    kinds=(),
     columns=("model_1", "model_2", "g1_winner", "g2_winner"),
     prompts=("question_id",),
     source="llm-judge",
@@ -111,6 +112,7 @@ def _winner(preference: float) -> BattleWinner:
 ALPACA_EVAL = RowFormat(
     name="alpaca-eval",
     title="AlpacaEval",
+    kinds=(),
     columns=("generator_1", "generator_2", "preference"),
     prompts=("instruction",),
     source="llm-judge",
@@ -173,6 +175,7 @@ def _parse_arena_hard(row: Row, options: FormatOptions) -> Iterable[Row | LeftOu
 ARENA_HARD = RowFormat(
     name="arena-hard",
     title="arena-hard",
+    kinds=(),
     columns=("model", "games"),
     prompts=("uid", "question_id"),
     source="llm-judge",

@@ -46,6 +46,7 @@ def _parse_evalica(row: Row, _: FormatOptions) -> Iterable[Row | LeftOut]:
 EVALICA = RowFormat(
     name="evalica",
     title="evalica",
+    kinds=(),
     columns=("left", "right", "winner"),
     prompts=("prompt", "question_id", "prompt_id", "prompt_hash"),
     source=None,
@@ -90,6 +91,7 @@ def _parse_one_hot(row: Row, _: FormatOptions) -> Iterable[Row | LeftOut]:
 ONE_HOT = RowFormat(
     name="one-hot",
     title="LMSYS on Kaggle",
+    kinds=(),
     columns=("model_a", "model_b", "winner_model_a", "winner_model_b", "winner_tie"),
     more=("winner_tie (bothbad)", "winner_tie(bothbad)"),
     prompts=("prompt", "question_id", "prompt_id", "prompt_hash", "id"),
@@ -178,6 +180,7 @@ def _judges(votes: object) -> str | None:
 ORQ_ARENA = RowFormat(
     name="orq-arena",
     title="orq-arena",
+    kinds=(),
     columns=("model_a", "model_b"),
     one_of=frozenset({"judge_votes", "majority_verdict"}),
     prompts=("question_id", "prompt_id", "prompt_hash", "prompt", "prompt_text"),
