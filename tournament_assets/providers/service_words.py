@@ -6,7 +6,7 @@ import json
 import logging
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
@@ -21,7 +21,6 @@ from tournament_assets.judging.batch_service import (
     ReplyRow,
     SubmittedRequest,
 )
-from tournament_assets.judging.service_errors import Cure, cure_of
 from tournament_assets.tournament.places import origin_of
 
 _HIDDEN = "[key]"
@@ -177,69 +176,46 @@ def mapping(value: Any) -> JsonObject:
 
 
 def read_retry_after(error: Exception, *, at_most: float = float("inf")) -> float | None:
-    """Return for how many seconds a service asks to wait; None if it does not say.
-
-    A date is read by the service's own clock, where the answer has one.
-    """
-    said = _header(error, "retry-after")
+    """Return for how many seconds a service asks to wait; None if it does not say in seconds."""
     try:
-        seconds = float(said)
+        seconds = float(_header(error, "retry-after"))
     except ValueError:
-        try:
-            until = parsedate_to_datetime(said)
-            date = _header(error, "date")
-            now = parsedate_to_datetime(date) if date else datetime.now(UTC)
-            seconds = max(0.0, (until - now).total_seconds())
-        except (ValueError, TypeError, OverflowError):
-            return None
+        return None
     return min(seconds, at_most) if seconds >= 0 else None
 
 
 _BY_STATUS = {
     401: JudgeFailure.FATAL,
+    402: JudgeFailure.FATAL,
     403: JudgeFailure.FATAL,
     404: JudgeFailure.UNKNOWN,
     413: JudgeFailure.TOO_LARGE,
 }
 
 
-def cure_of_failure(error: Exception) -> Cure:
-    """Return what mends a refusal of a service, whatever its protocol."""
-    body = mapping(getattr(error, "body", None))
-    problem = mapping(body.get("error")) or body
-    details = mapping(problem.get("details"))
-    kinds = (problem.get("type"), problem.get("code"), details.get("error_code"))
-    message = problem.get("message") or problem.get("detail") or problem.get("error")
-    return cure_of(
-        *(kind for kind in kinds if isinstance(kind, str)),
-        status=getattr(error, "status_code", None),
-        words=message if isinstance(message, str) else "",
-    )
-
-
-UNPAID = "; the account cannot pay: add credit or raise its spend limit, and run again"
-
-
-def classify_failure(error: Exception, *, may_cost: bool) -> JudgeFailure:
-    """Describe what a failure of an SDK means for what is done next.
+def classify_by_status(error: Exception, *, may_cost: bool, is_out_of_credit: bool) -> JudgeFailure:
+    """Describe what a failure of an SDK means, by its HTTP status.
 
     Args:
         error: What the SDK, or the HTTP library under it, raised.
         may_cost: Whether the service may have begun something that is paid for.
+        is_out_of_credit: Whether a 429 says that the account may spend no more.
     """
     unclear = JudgeFailure.AMBIGUOUS if may_cost else JudgeFailure.TRANSIENT
     status = getattr(error, "status_code", None)
     if status is None:
         return JudgeFailure.NOT_ACCEPTED if may_cost and was_never_sent(error) else unclear
-    if 300 <= status < 400 or cure_of_failure(error) is Cure.PAYMENT:
-        return JudgeFailure.FATAL
     if status in _BY_STATUS:
         return _BY_STATUS[status]
+    if 300 <= status < 400:
+        return JudgeFailure.FATAL
     if status in (425, 429):
+        if is_out_of_credit:
+            return JudgeFailure.FATAL
         return JudgeFailure.NOT_ACCEPTED if may_cost else JudgeFailure.TRANSIENT
     if status in (408, 409) or status >= 500:
         return unclear
-    return JudgeFailure.FATAL if cure_of_failure(error) is Cure.PERSON else JudgeFailure.INVALID
+    return JudgeFailure.INVALID
 
 
 _SETTINGS = {
@@ -256,55 +232,27 @@ _ALIASES = {"response_format": ("json_schema", "grammar", "guided")}
 """What else servers call a field when they refuse it."""
 
 
-def refused_fields(error: Exception, sent: JsonObject) -> frozenset[str]:
+def refused_fields(error: Exception, sent: Iterable[str]) -> frozenset[str]:
     """Return which of the fields that were sent a refusal names.
 
-    Servers say it in the error's `param`, as the place of each problem (`loc`), or in words. Words
-    that repeat the request name nothing: not its texts, and not its fields with their values.
+    Servers say it in the error's `param`, as the place of each problem (`loc`), or in words.
 
     Args:
         error: What the SDK raised; only a 400 or 422 refuses a field.
-        sent: The request's fields.
+        sent: The names of the request's fields.
     """
     if getattr(error, "status_code", None) not in (400, 422):
         return frozenset()
     body = getattr(error, "body", None)
     param = mapping(body).get("param")
     texts = [param] if isinstance(param, str) and param else [*_texts(body, only="loc")]
-    said = " ".join(texts) if texts else _without_request(" ".join(_texts(body)), sent)
-    words = frozenset(_WORD.findall(said))
+    words = frozenset(_WORD.findall(" ".join(texts or _texts(body))))
     return frozenset(
         field for field in sent if not words.isdisjoint((field, *_ALIASES.get(field, ())))
     )
 
 
 _WORD = re.compile(r"\w+")
-_OWN_TEXT = 12
-"""Characters from which a text is not in a server's words by chance."""
-
-
-def _without_request(words: str, sent: JsonObject) -> str:
-    """Return a server's words without those that it repeats of a request."""
-    texts = [text for text in _texts(sent.get("messages")) if len(text) >= _OWN_TEXT]
-    forms = {form for text in texts for form in (text, *_quoted_forms(text))}
-    # A server may cut what it repeats, so that the beginning has to do.
-    if not any(form[:_BEGINNING] in words for form in forms):
-        return words
-    for form in sorted(forms, key=len, reverse=True):
-        words = words.replace(form, "")
-        if (at := words.find(form[:_BEGINNING])) >= 0:
-            words = words[:at]
-    for name, value in sent.items():
-        values = "|".join(re.escape(form) for form in (json.dumps(value), repr(value)))
-        words = re.sub(rf"[\"']?\b{re.escape(name)}\b[\"']?\s*[:=]\s*(?:{values})", "", words)
-    return words
-
-
-_BEGINNING = 20
-
-
-def _quoted_forms(text: str) -> tuple[str, str]:
-    return json.dumps(text)[1:-1], repr(text)[1:-1]
 
 
 def _texts(value: Any, *, only: str = "") -> Iterator[str]:

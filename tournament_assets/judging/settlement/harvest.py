@@ -9,7 +9,6 @@ from itertools import cycle
 from tournament_assets.foundation.errors import JudgeError, JudgeFailure, JudgeWaitingError
 from tournament_assets.judging.batch_service import UNPARSABLE, BatchStatus, Reply, ReplyRow
 from tournament_assets.judging.requests.requests import request_key_of
-from tournament_assets.judging.service_errors import Cure, cure_of
 from tournament_assets.judging.settlement.records import SubmittedBatch
 from tournament_assets.judging.settlement.sessions import (
     MAX_READINGS,
@@ -22,22 +21,21 @@ RESULTS_AT_ONCE = 500
 _CHARACTERS_AT_ONCE = 16_000_000
 UNPARSABLE_TIMES = 2
 """How often a request may come back in a line that is not JSON before it is given up."""
+INVALID_ERRORS = frozenset({"invalid_request_error", "request_too_large"})
 REFUSED = "refused"
 """The error of a request that is refused as invalid and may be asked again by the next run."""
 CANCELLED = "canceled"
 """The result type of a request whose batch a person cancelled: this program never does."""
+_FATAL_ERRORS = frozenset(
+    {"authentication_error", "billing_error", "not_found_error", "permission_error"}
+)
 
 
 def is_final(row: Reply) -> bool:
     """Whether a row settles its request: a reply, or an error that would come again."""
-    return row.result_type == "succeeded" or cure_of_row(row) is Cure.NEVER
-
-
-def cure_of_row(row: Reply) -> Cure | None:
-    """Return what mends a row that holds an error; None of another row."""
-    if row.result_type != "errored":
-        return None
-    return cure_of(row.error_type, words=row.error_message or "")
+    return row.result_type == "succeeded" or (
+        row.result_type == "errored" and row.error_type in INVALID_ERRORS
+    )
 
 
 @dataclass(slots=True)
@@ -48,9 +46,8 @@ class _Harvest:
     failed: set[str] = field(default_factory=set)
     foreign: set[str] = field(default_factory=set)
     lines: list[str] = field(default_factory=list)
-    results: Counter[str] = field(default_factory=Counter)
-    cures: Counter[Cure | None] = field(default_factory=Counter)
-    messages: dict[Cure, str] = field(default_factory=dict)
+    results: Counter[tuple[str, str | None]] = field(default_factory=Counter)
+    messages: dict[str, str] = field(default_factory=dict)
 
 
 def harvest_batch(session: JudgingSession, batch: SubmittedBatch, status: BatchStatus) -> None:
@@ -109,7 +106,7 @@ def harvest_batch(session: JudgingSession, batch: SubmittedBatch, status: BatchS
             "not given; they are not used"
         )
     session.ledger.record_closed(batch.nonce, state="harvested")
-    if status.is_cancelled or CANCELLED in harvest.results:
+    if status.is_cancelled or (CANCELLED, None) in harvest.results:
         n_kept = len(harvest.seen - harvest.failed)
         session.cancelled[batch.batch_id] = (n_kept, len(keys) - n_kept)
     _stop_if_hopeless(session, batch, harvest)
@@ -195,13 +192,11 @@ def _record(
 ) -> None:
     for key, row in part:
         harvest.seen.add(key)
-        harvest.results[row.result_type] += 1
+        harvest.results[row.result_type, row.error_type] += 1
         if not is_final(row):
             harvest.failed.add(key)
-        cure = cure_of_row(row)
-        harvest.cures[cure] += 1
-        if cure is not None:
-            harvest.messages.setdefault(cure, f"{row.error_type}: {row.error_message or 'nothing'}")
+        if row.error_type is not None:
+            harvest.messages.setdefault(row.error_type, row.error_message or "nothing")
     record_part(session, nonce, part)
 
 
@@ -268,18 +263,19 @@ def withhold_unparsable(session: JudgingSession, keys: AbstractSet[str]) -> None
 
 
 def _stop_if_hopeless(session: JudgingSession, batch: SubmittedBatch, harvest: _Harvest) -> None:
-    cures = harvest.cures
-    for cure, remedy in _REMEDIES.items():
-        if cures[cure]:
-            raise JudgeError(
-                f"{cures[cure]} requests of batch {batch.batch_id} failed with "
-                f"{harvest.messages[cure]}; {remedy}, and run again: what was answered is kept, "
-                "and the rest is asked then",
-                failure=JudgeFailure.FATAL,
-            )
-    invalid = cures[Cure.NEVER]
-    if invalid and invalid == cures.total() == session.tally.harvested:
-        message = harvest.messages[Cure.NEVER]
+    by_error: Counter[str] = Counter()
+    for (_, error_type), count in harvest.results.items():
+        by_error[error_type or ""] += count
+    for error_type in sorted(_FATAL_ERRORS & by_error.keys()):
+        raise JudgeError(
+            f"{by_error[error_type]} requests of batch {batch.batch_id} failed with {error_type}: "
+            f"{harvest.messages[error_type]}; check the API key, the account's credit and "
+            "the name of the model, and run again: what was answered is kept",
+            failure=JudgeFailure.FATAL,
+        )
+    invalid = sum(by_error[error_type] for error_type in INVALID_ERRORS)
+    if invalid and invalid == by_error.total() == session.tally.harvested:
+        message = next(harvest.messages[name] for name in sorted(INVALID_ERRORS & by_error.keys()))
         raise JudgeError(
             f"the service refused every request of batch {batch.batch_id} as invalid: {message}; "
             f"nothing more is sent; {session.terms.remedy}",
@@ -287,10 +283,6 @@ def _stop_if_hopeless(session: JudgingSession, batch: SubmittedBatch, harvest: _
         )
 
 
-_REMEDIES = {
-    Cure.PAYMENT: "the account cannot pay: add credit or raise its spend limit",
-    Cure.PERSON: "check the API key, the account and the name of the model",
-}
 _UNKNOWN_SECONDS = 600.0
 """How long after its creation the service may not know a batch that it accepted."""
 

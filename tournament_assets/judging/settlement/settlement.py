@@ -38,6 +38,7 @@ from tournament_assets.judging.requests.verdict_parsing import (
     read_reply,
 )
 from tournament_assets.judging.settlement.harvest import (
+    INVALID_ERRORS,
     REFUSED,
     collect_batches,
     give_up,
@@ -280,7 +281,7 @@ def _ask_all(
             if not takes_batches(session.service) and n_in_vain >= max(
                 _IN_VAIN, 2 * session.terms.max_in_flight
             ):
-                is_refused = answer.error_type == REFUSED or is_final(answer)
+                is_refused = answer.error_type in (REFUSED, *INVALID_ERRORS)
                 raise JudgeError(
                     f"the last {n_in_vain} requests failed one after another, the latest because "
                     f"{answer.error_message}; nothing more is sent; "

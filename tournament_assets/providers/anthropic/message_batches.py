@@ -24,7 +24,6 @@ from tournament_assets.judging.batch_service import (
     ReplyRow,
     SubmittedRequest,
 )
-from tournament_assets.judging.service_errors import Cure
 from tournament_assets.providers.anthropic.wire_format import (
     message_body,
     read_message,
@@ -32,11 +31,9 @@ from tournament_assets.providers.anthropic.wire_format import (
     read_status,
 )
 from tournament_assets.providers.service_words import (
-    UNPAID,
     ServiceAnswers,
-    classify_failure,
+    classify_by_status,
     clean_key,
-    cure_of_failure,
     describe_redirect,
     hide_key,
     mapping,
@@ -227,7 +224,7 @@ class AnthropicBatches(ServiceAnswers):
         task: str,
         *,
         seconds: float | None,
-        sent: JsonObject | None = None,
+        sent: Iterable[str] = (),
     ) -> JsonObject:
         """Send a JSON body; if it may be slow, send it once, as something that may cost."""
         with self._translated_errors(task, may_cost=seconds is not None, sent=sent):
@@ -272,7 +269,7 @@ class AnthropicBatches(ServiceAnswers):
 
     @contextmanager
     def _translated_errors(
-        self, task: str, *, may_cost: bool = False, sent: JsonObject | None = None
+        self, task: str, *, may_cost: bool = False, sent: Iterable[str] = ()
     ) -> Iterator[None]:
         """Describe what went wrong without the SDK's exception, whose request carries the key."""
         try:
@@ -284,7 +281,7 @@ class AnthropicBatches(ServiceAnswers):
                 f"could not {task}: {explained}",
                 failure=classify_failure(error, may_cost=may_cost),
                 retry_after_seconds=read_retry_after(error, at_most=MAX_RETRY_AFTER),
-                fields=refused_fields(error, sent or {}),
+                fields=refused_fields(error, sent),
             ) from None
 
     def _tidy(self, text: str) -> str:
@@ -322,9 +319,16 @@ def _split_credentials(base_url: str | None) -> tuple[str | None, tuple[str, str
 MAX_RETRY_AFTER = 3600.0
 _ADVICE = {
     401: "; the API key was refused: check ANTHROPIC_API_KEY",
+    402: "; the account cannot pay: check its credit",
     403: "; the API key was refused for this: check ANTHROPIC_API_KEY and its workspace",
     404: "; not found, or this key has no access to it: check the name",
 }
+_SPEND_LIMIT = "enforced_spend_limit_reached"
+
+
+def classify_failure(error: Exception, *, may_cost: bool) -> JudgeFailure:
+    """Describe what a failure of the SDK means; see `classify_by_status`."""
+    return classify_by_status(error, may_cost=may_cost, is_out_of_credit=_is_spend_limit(error))
 
 
 def describe_failure(error: Exception, address: str, *, quote: Callable[[str], str]) -> str:
@@ -348,9 +352,9 @@ def describe_failure(error: Exception, address: str, *, quote: Callable[[str], s
     body = getattr(error, "body", None)
     message = quote(str(problem.get("message") or body))
     answer = f"{address} answered {status} ({quote(str(problem.get('type')))}): {message}"
-    if cure_of_failure(error) is Cure.PAYMENT:
-        return answer + UNPAID
     if status == 429:
+        if _is_spend_limit(error):
+            return f"{answer}; the account's spend limit is reached: raise it, and run again"
         seconds = read_retry_after(error, at_most=MAX_RETRY_AFTER)
         when = "in a while" if seconds is None else f"in {seconds:.0f} seconds"
         return f"{answer}; a rate limit is reached: run again {when}"
@@ -359,3 +363,9 @@ def describe_failure(error: Exception, address: str, *, quote: Callable[[str], s
 
 def _problem(error: Exception) -> JsonObject:
     return mapping(mapping(getattr(error, "body", None)).get("error"))
+
+
+def _is_spend_limit(error: Exception) -> bool:
+    problem = _problem(error)
+    details = mapping(problem.get("details"))
+    return _SPEND_LIMIT in (details.get("error_code"), problem.get("type"))

@@ -41,6 +41,7 @@ from tournament_assets.providers.openai.wire_format import (
     Dialect,
     chat_body,
     describe_failure,
+    is_out_of_credit,
     open_client,
     read_batch,
     read_batch_line,
@@ -48,7 +49,7 @@ from tournament_assets.providers.openai.wire_format import (
 )
 from tournament_assets.providers.service_words import (
     ServiceAnswers,
-    classify_failure,
+    classify_by_status,
     clean_key,
     hide_key,
     mapping,
@@ -105,12 +106,12 @@ class OpenAiChat(ServiceAnswers):
     def ask_directly(self, request: SubmittedRequest) -> ReplyRow:
         """Send one request, once, and wait for its reply.
 
-        A request that is refused for the name of its cap, or twice for fields that it can do
-        without, is sent again in a simpler dialect, which is kept for the model once it is
-        understood. What was left out is in the raw row, under `wire_format.NOT_SENT`.
+        A request that is refused for the name of its cap, or for fields that it can do without, is
+        sent again in a simpler dialect, which is kept for the model once it is understood. What was
+        left out is in the raw row, under `wire_format.NOT_SENT`.
         """
         task, model = "ask one request", request.params["model"]
-        dialect, doubted = self._dialect(model), frozenset[str]()
+        dialect = self._dialect(model)
         while True:
             body = chat_body(request.params, dialect)
             try:
@@ -122,10 +123,7 @@ class OpenAiChat(ServiceAnswers):
                     # Before a batch, a few are sent all the same: it may accept what they do not.
                     stops = model not in self._dialects and not takes_batches(self)
                     raise self._asked_for(error, request, stops=stops) from None
-                # A field is only left out for good where it is refused twice.
-                refused_once = simpler.not_sent - dialect.not_sent - doubted
-                doubted |= refused_once
-                dialect = dialect if refused_once else simpler
+                dialect = simpler
         self._dialects[model] = dialect
         if dialect.not_sent:
             answer = {**answer, NOT_SENT: sorted(dialect.not_sent)}
@@ -185,21 +183,23 @@ class OpenAiChat(ServiceAnswers):
 
     @contextmanager
     def _translated_errors(
-        self, task: str, *, may_cost: bool = False, sent: JsonObject | None = None
+        self, task: str, *, may_cost: bool = False, sent: Iterable[str] = ()
     ) -> Iterator[None]:
         """Describe what went wrong without the SDK's exception, whose request carries the key."""
         try:
             yield
         except (openai.OpenAIError, httpx2.HTTPError, httpx2.StreamError) as error:
             explained = describe_failure(error, self._address, quote=self._tidy)
-            failure = classify_failure(error, may_cost=may_cost)
+            failure = classify_by_status(
+                error, may_cost=may_cost, is_out_of_credit=is_out_of_credit(error)
+            )
             if getattr(error, "status_code", None) in _NO_SERVER:
                 failure = JudgeFailure.FATAL
             raise JudgeError(
                 f"could not {task}: {explained}",
                 failure=failure,
                 retry_after_seconds=read_retry_after(error, at_most=_MAX_RETRY_AFTER),
-                fields=refused_fields(error, sent or {}),
+                fields=refused_fields(error, sent),
             ) from None
 
     def _tidy(self, text: str) -> str:

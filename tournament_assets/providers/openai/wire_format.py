@@ -15,10 +15,7 @@ from tournament_assets.foundation.fingerprints import canonical_json
 from tournament_assets.foundation.json_lines import Json, JsonObject
 from tournament_assets.judging.batch_service import BatchStatus, MessageParams, ReplyRow, TokenUsage
 from tournament_assets.judging.requests.requests import printable
-from tournament_assets.judging.service_errors import Cure, cure_of
 from tournament_assets.providers.service_words import (
-    UNPAID,
-    cure_of_failure,
     describe_redirect,
     mapping,
     parse_object,
@@ -314,9 +311,7 @@ _ERROR_TYPES = {
 
 def _error_type(status: Any, problem: JsonObject) -> str:
     """Return the common name for errors of this kind, which decides how they are treated."""
-    kinds = (str(problem.get("code")), str(problem.get("type")))
-    words = str(problem.get("message"))
-    if cure_of(*kinds, status=status, words=words) is Cure.PAYMENT:
+    if not _NO_CREDIT.isdisjoint((str(problem.get("code")), str(problem.get("type")))):
         return "billing_error"
     if status == 429:
         return "rate_limit_error"
@@ -354,8 +349,10 @@ def read_usage(answer: JsonObject) -> TokenUsage | None:
     return TokenUsage(read - cached, written, cache_read_input_tokens=cached)
 
 
+_NO_CREDIT = frozenset({"insufficient_quota", "billing_hard_limit_reached"})
 _ADVICE = {
     401: "; the key was refused: check the environment variable that api_key_env names",
+    402: "; the account cannot pay: check its credit",
     403: "; the key was refused for this: check the environment variable that api_key_env names",
     404: "; model or address not found: check model, and base_url, which usually ends in /v1",
     405: "; this is not a chat server: check base_url, which usually ends in /v1",
@@ -378,8 +375,8 @@ def describe_failure(error: Exception, origin: str, *, quote: Callable[[str], st
     if 300 <= status < 400:
         return describe_redirect(error, status, origin, place="as base_url")
     answer = f"{origin} answered {status}: {quote(_said(error))}"
-    if cure_of_failure(error) is Cure.PAYMENT:
-        return answer + UNPAID
+    if status == 429 and is_out_of_credit(error):
+        return f"{answer}; the account has no credit left: raise it, and run again"
     return answer + _ADVICE.get(status, "")
 
 
@@ -389,3 +386,10 @@ def _said(error: Exception) -> str:
     if isinstance(body, Mapping):
         return str(body.get("message") or body.get("detail") or body.get("error") or dict(body))
     return str(body or "without a word")
+
+
+def is_out_of_credit(error: Exception) -> bool:
+    """Whether a refusal says that the account may spend no more."""
+    body = getattr(error, "body", None)
+    words = (body.get("code"), body.get("type")) if isinstance(body, Mapping) else ()
+    return any(word in _NO_CREDIT for word in words if isinstance(word, str))
