@@ -46,6 +46,7 @@ ROW_ERRORS = (
     "timeout_error",
     "unknown_error_type",
 )
+OUT_OF_CREDIT = "Your credit balance is too low to access the service."
 STOP_REASONS = {
     "stop_sequence": "stop_sequence",
     "stop_tool_use": "tool_use",
@@ -190,6 +191,7 @@ _KINDS = (
     *(FaultKind(f"row_{error}", "row", f"errored: {error}") for error in ROW_ERRORS),
     *_kinds(
         "row",
+        row_credit="errored: invalid_request_error, whose message alone speaks of credit",
         row_expired="expired",
         row_canceled="canceled, though nobody canceled it",
         row_unparsable="counted as succeeded, and a line that is not JSON",

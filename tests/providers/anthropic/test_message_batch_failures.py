@@ -114,7 +114,9 @@ def test_a_spend_limit_looks_like_a_rate_limit_and_is_fatal(
         ("-1", None),
         ("nan", None),
         ("", None),
-        ("Wed, 21 Oct 2026 07:28:00 GMT", None),
+        ("Wed, 21 Oct 2015 07:28:00 GMT", 0.0),
+        ("Fri, 31 Dec 9999 23:59:59 GMT", 3600.0),
+        ("next week", None),
     ],
 )
 def test_the_time_that_a_service_names_is_read_if_it_is_one(

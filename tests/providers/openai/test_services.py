@@ -89,13 +89,14 @@ def test_a_temperature_and_a_schema_are_sent_if_they_are_asked_for(chat: ChatSer
 def test_words_that_a_server_refuses_are_not_used_again(
     chat: ChatServer, words: str, name: str, dropped: str
 ) -> None:
-    chat.fail("", refusal(400, words))
+    chat.fail("", *[refusal(400, words)] * 2)
     asked = params(output_config=output_config())
     with judge(chat.url) as service:
         for _ in range(2):
             service.ask_directly(SubmittedRequest("ours", asked))
-    assert len(chat.asked) == 3
-    for sent in chat.asked[1:]:
+    # Twice as it was, since the fault might have passed, and both requests without it.
+    assert len(chat.asked) == 4
+    for sent in chat.asked[2:]:
         assert sent.body[name] == 1024
         assert dropped not in sent.body
 
@@ -246,7 +247,7 @@ def test_each_of_two_models_behind_one_door_is_asked_in_its_own_words(chat: Chat
     with judge(chat.url) as service:
         for model in ("new", "old") * 3:
             service.ask_directly(SubmittedRequest("ours", params(model=model)))
-    assert len(chat.asked) == 7
+    assert len(chat.asked) == 8
 
 
 def test_a_batch_is_written_in_the_words_that_a_direct_request_has_found(script: Script) -> None:
@@ -255,12 +256,53 @@ def test_a_batch_is_written_in_the_words_that_a_direct_request_has_found(script:
     no_cap = refusal(400, f"Unsupported parameter: '{NEW_CAP}'")
     no_schema = refusal(400, "response_format is not supported")
     asked = SubmittedRequest("ours", params(output_config=output_config()))
-    row = script.give(no_cap, no_schema, answer, UPLOADED, created).ask_directly(asked)
+    row = script.give(no_cap, no_cap, no_schema, no_schema, answer, UPLOADED, created).ask_directly(
+        asked
+    )
     assert json.loads(row.raw)["tournament_not_sent"] == ["response_format"]
     script.service.create_batch([asked])
-    line = next(each for each in script.asked[3].body.splitlines() if each.startswith(b'{"body'))
+    line = next(each for each in script.asked[5].body.splitlines() if each.startswith(b'{"body'))
     body = json.loads(line)["body"]
     assert body.keys() == {"max_tokens", "messages", "model"}
+
+
+PROMPT = "Does 'seed' or temperature matter in llama.cpp, or is response_format enough?"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        f"cannot parse: {PROMPT}",
+        f"cannot parse: {PROMPT!r}",
+        f"cannot parse: {json.dumps(json.dumps(PROMPT))}",
+        f"cannot parse: …{PROMPT[10:60]}…",
+        'bad body: {"model": "tiny", "response_format": {"type": "json_schema"}, "seed": 1}',
+        "bad body: {'model': 'tiny', 'response_format': {...}, 'seed': 1}",
+    ],
+)
+@pytest.mark.parametrize("times", [1, 2])
+def test_a_refusal_that_quotes_the_request_refuses_no_field(
+    chat: ChatServer, words: str, times: int
+) -> None:
+    chat.fail("", *[refusal(400, words)] * times)
+    asked = params(
+        output_config=output_config(), seed=1, messages=[{"role": "user", "content": PROMPT}]
+    )
+    with judge(chat.url) as service:
+        with pytest.raises(JudgeError) as caught:
+            service.ask_directly(SubmittedRequest("ours", asked))
+        assert (caught.value.failure, caught.value.fields) == (JudgeFailure.INVALID, frozenset())
+    assert len(chat.asked) == 1
+
+
+def test_a_fault_that_passes_is_no_refusal_of_the_field_that_it_names(chat: ChatServer) -> None:
+    chat.fail("", refusal(400, "response_format is not supported"))
+    with judge(chat.url) as service:
+        for _ in range(2):
+            request = SubmittedRequest("ours", params(output_config=output_config()))
+            row = service.ask_directly(request)
+            assert "tournament_not_sent" not in json.loads(row.raw)
+    assert ["response_format" in sent.body for sent in chat.asked] == [True] * 3
 
 
 @pytest.mark.parametrize(("said", "seconds"), [("2.5", 2.5), ("-1", None), ("soon", None)])

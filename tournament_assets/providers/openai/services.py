@@ -40,15 +40,15 @@ from tournament_assets.providers.openai.wire_format import (
     Dialect,
     chat_body,
     describe_failure,
-    is_out_of_credit,
     open_client,
     read_batch,
     read_batch_line,
     read_completion,
 )
 from tournament_assets.providers.service_words import (
+    NOTHING,
     ServiceAnswers,
-    classify_by_status,
+    classify_failure,
     clean_key,
     hide_key,
     mapping,
@@ -65,7 +65,6 @@ _LOOK_SECONDS = 60.0
 _MAX_RETRY_AFTER = 3600.0
 _QUOTED_LENGTH = 500
 _LISTED_MODELS = 8
-_NO_SERVER = frozenset({405, 410})
 
 
 @contextmanager
@@ -106,9 +105,11 @@ class OpenAiChat(ServiceAnswers):
         """Send one request, once, and wait for its reply.
 
         A request that is refused for the name of its cap, or for fields that it can do without, is
-        sent again in a simpler dialect, which is kept for the model once it is understood. What was
-        left out is in the raw row, under `wire_format.NOT_SENT`.
+        sent once more as it is, lest a passing fault is taken for a refusal, and then in a simpler
+        dialect, which is kept for the model once it is understood. What was left out is in the raw
+        row, under `wire_format.NOT_SENT`.
         """
+        refused: frozenset[str] = frozenset()
         task, model = "ask one request", request.params["model"]
         dialect = self._dialect(model)
         while True:
@@ -117,7 +118,10 @@ class OpenAiChat(ServiceAnswers):
                 answer = self._post("/chat/completions", body, task, seconds=self._seconds)
                 break
             except JudgeError as error:
-                simpler = dialect.without(error.fields)
+                simpler = dialect.without(error.fields & refused)
+                if simpler is None and dialect.without(error.fields) is not None:
+                    refused |= error.fields
+                    continue
                 if simpler is None:
                     # Before a batch, a few are sent all the same: it may accept what they do not.
                     stops = model not in self._dialects and not takes_batches(self)
@@ -179,21 +183,16 @@ class OpenAiChat(ServiceAnswers):
 
     @contextmanager
     def _translated_errors(
-        self, task: str, *, may_cost: bool = False, sent: Iterable[str] = ()
+        self, task: str, *, may_cost: bool = False, sent: JsonObject = NOTHING
     ) -> Iterator[None]:
         """Describe what went wrong without the SDK's exception, whose request carries the key."""
         try:
             yield
         except (openai.OpenAIError, httpx2.HTTPError, httpx2.StreamError) as error:
-            explained = describe_failure(error, self._address, quote=self._tidy)
-            failure = classify_by_status(
-                error, may_cost=may_cost, is_out_of_credit=is_out_of_credit(error)
-            )
-            if getattr(error, "status_code", None) in _NO_SERVER:
-                failure = JudgeFailure.FATAL
+            explained = describe_failure(error, self._address, quote=self._tidy, sent=sent)
             raise JudgeError(
                 f"could not {task}: {explained}",
-                failure=failure,
+                failure=classify_failure(error, may_cost=may_cost, sent=sent),
                 retry_after_seconds=read_retry_after(error, at_most=_MAX_RETRY_AFTER),
                 fields=refused_fields(error, sent),
             ) from None
