@@ -37,9 +37,9 @@ def remedy_for(names: Iterable[str | None], status: int | None, words: str | Non
     """
     present = {name.lower() for name in names if name}
     text = " ".join((words or "")[:_LONGEST_MESSAGE].lower().split())
-    for remedy, (codes, phrases) in _PARTICULAR.items():
+    for remedy, pattern in _PARTICULAR.items():
         is_passing = remedy is Remedy.WHEN_PAID and _SOON.search(text)
-        if present & codes or (phrases.search(text) and not is_passing):
+        if pattern.search(" ".join(present)) or (pattern.search(text) and not is_passing):
             return remedy
     if status is not None:
         return _by_status(status)
@@ -81,69 +81,33 @@ def _by_status(status: int) -> Remedy:
 _LONGEST_MESSAGE = 1000  # characters; what follows in a longer one is what it quotes
 _SOON = re.compile(r"rate limit|per (minute|min|second|day|hour)\b|(retry|try again) in\b")
 """What says that a limit passes by itself, though the sentence speaks of a quota."""
-_PARTICULAR: dict[Remedy, tuple[frozenset[str], re.Pattern[str]]] = {
-    Remedy.WHEN_PAID: (
-        frozenset(
-            {
-                "billing_error",
-                "billing_hard_limit_reached",
-                "billing_not_active",
-                "enforced_spend_limit_reached",
-                "insufficient_balance",
-                "insufficient_credits",
-                "insufficient_quota",
-            }
-        ),
-        re.compile(
-            r"credit balance is too low|(insufficient|not enough|no|out of) (account )?"
-            r"(balance|credits?|funds)\b|exceeded your current quota|requires more credits"
-            r"|(billing hard|spend(ing)?) limit (\w+ ){0,2}(reached|exceeded)|check your billing"
-            r"|(reached|exceeded) (your|the) (\w+ ){0,2}(usage|spend(ing)?|billing) limits?"
-            r"|(usage|spend(ing)?) limits? (\w+ ){0,2}(reached|exceeded)"
-        ),
+_PARTICULAR = {
+    Remedy.WHEN_PAID: re.compile(
+        r"billing_error|billing_hard_limit|billing_not_active|enforced_spend_limit"
+        r"|insufficient_(quota|balance|credits)|credit balance is too low"
+        r"|(insufficient|not enough|no|out of) (account )?(balance|credits?|funds)\b"
+        r"|exceeded your current quota|requires more credits|check your billing"
+        r"|(reached|exceeded) (your|the) (\w+ ){0,2}(usage|spend(ing)?|billing) limits?"
+        r"|(usage|spend(ing)?|billing hard) limits? (\w+ ){0,2}(reached|exceeded)"
     ),
-    Remedy.WHEN_A_PERSON_ACTS: (
-        frozenset(
-            {
-                "access_terminated",
-                "account_deactivated",
-                "deactivated_workspace",
-                "invalid_api_key",
-                "invalid_organization",
-                "model_not_found",
-                "organization_disabled",
-                "unsupported_country_region_territory",
-            }
-        ),
-        re.compile(
-            r"(organization|account|workspace|project|api key) (has been |is |was )?(currently )?"
-            r"(disabled|deactivated|suspended|archived|on hold)\b"
-            r"|(invalid|incorrect) (x-)?api[- ]key|invalid model\b|unknown model\b"
-            r"|model \S+ (does not exist|was not found|not found)"
-        ),
+    Remedy.WHEN_A_PERSON_ACTS: re.compile(
+        r"access_terminated|account_deactivated|deactivated_workspace|invalid_(api_key|organization)"
+        r"|model_not_found|organization_disabled|unsupported_country_region_territory"
+        r"|(organization|account|workspace|project|api key) (has been |is |was )?(currently )?"
+        r"(disabled|deactivated|suspended|archived|on hold)\b"
+        r"|(invalid|incorrect) (x-)?api[- ]key|(invalid|unknown) model\b"
+        r"|model \S+ (does not exist|was not found|not found)"
     ),
-    Remedy.NEVER: (
-        frozenset(
-            {
-                "content_filter",
-                "content_policy_violation",
-                "context_length_exceeded",
-                "exceed_context_size_error",
-                "request_too_large",
-                "string_above_max_length",
-            }
-        ),
-        re.compile(
-            r"prompt is too long|maximum context length|exceeds? (the )?context (limit|length|size)"
-            r"|tokens must be reduced|content (filter(ing)?|management) policy"
-            r"|(prompt|input|request|content) (was|has been|is) flagged"
-        ),
+    Remedy.NEVER: re.compile(
+        r"content_filter|content_policy_violation|context_length_exceeded|exceed_context_size"
+        r"|request_too_large|string_above_max_length|prompt is too long|maximum context length"
+        r"|exceeds? (the )?context (limit|length|size)|tokens must be reduced"
+        r"|content (filter(ing)?|management) policy"
+        r"|(prompt|input|request|content) (was|has been|is) flagged"
     ),
-    Remedy.AGAIN: (
-        frozenset({"overloaded_error", "rate_limit_error", "rate_limit_exceeded", "server_error"}),
-        re.compile(r"(?!)"),
-    ),
+    Remedy.AGAIN: re.compile(r"overloaded_error|rate_limit_(error|exceeded)|server_error"),
 }
+"""What names a trouble in particular: codes, and words of the sentences that are published."""
 _TYPES = {
     "authentication_error": Remedy.WHEN_A_PERSON_ACTS,
     "invalid_request_error": Remedy.NEVER,

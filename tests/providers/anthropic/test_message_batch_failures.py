@@ -10,8 +10,8 @@ from tests.loopback.builders import judge_params
 from tests.providers.scripted_service import KEY, Script, refusal, run_script
 from tournament_assets.foundation.errors import JudgeError, JudgeFailure
 from tournament_assets.judging.batch_service import SubmittedRequest
-from tournament_assets.providers.anthropic.message_batches import AnthropicBatches, classify_failure
-from tournament_assets.providers.service_words import read_retry_after
+from tournament_assets.providers.anthropic.message_batches import AnthropicBatches
+from tournament_assets.providers.service_words import classify_failure, read_retry_after
 
 REQUEST = SubmittedRequest("r1", judge_params())
 Task = Callable[[AnthropicBatches], object]

@@ -80,23 +80,23 @@ def test_a_temperature_and_a_schema_are_sent_if_they_are_asked_for(chat: ChatSer
 
 
 @pytest.mark.parametrize(
-    ("words", "name", "dropped"),
+    ("words", "name", "dropped", "n_refused"),
     [
-        ("Unsupported parameter: 'max_tokens'. Use 'max_completion_tokens'.", NEW_CAP, ""),
-        ("response_format: json_schema is not supported", "max_tokens", "response_format"),
+        ("Unsupported parameter: 'max_tokens'. Use 'max_completion_tokens'.", NEW_CAP, "", 1),
+        # Twice, since the fault might have passed.
+        ("response_format: json_schema is not supported", "max_tokens", "response_format", 2),
     ],
 )
 def test_words_that_a_server_refuses_are_not_used_again(
-    chat: ChatServer, words: str, name: str, dropped: str
+    chat: ChatServer, words: str, name: str, dropped: str, n_refused: int
 ) -> None:
-    chat.fail("", *[refusal(400, words)] * 2)
+    chat.fail("", refusal(400, words), times=n_refused)
     asked = params(output_config=output_config())
     with judge(chat.url) as service:
         for _ in range(2):
             service.ask_directly(SubmittedRequest("ours", asked))
-    # Twice as it was, since the fault might have passed, and both requests without it.
-    assert len(chat.asked) == 4
-    for sent in chat.asked[2:]:
+    assert len(chat.asked) == n_refused + 2
+    for sent in chat.asked[n_refused:]:
         assert sent.body[name] == 1024
         assert dropped not in sent.body
 
@@ -247,7 +247,7 @@ def test_each_of_two_models_behind_one_door_is_asked_in_its_own_words(chat: Chat
     with judge(chat.url) as service:
         for model in ("new", "old") * 3:
             service.ask_directly(SubmittedRequest("ours", params(model=model)))
-    assert len(chat.asked) == 8
+    assert len(chat.asked) == 7
 
 
 def test_a_batch_is_written_in_the_words_that_a_direct_request_has_found(script: Script) -> None:
@@ -256,12 +256,12 @@ def test_a_batch_is_written_in_the_words_that_a_direct_request_has_found(script:
     no_cap = refusal(400, f"Unsupported parameter: '{NEW_CAP}'")
     no_schema = refusal(400, "response_format is not supported")
     asked = SubmittedRequest("ours", params(output_config=output_config()))
-    row = script.give(no_cap, no_cap, no_schema, no_schema, answer, UPLOADED, created).ask_directly(
-        asked
-    )
+    row = script.give(no_cap, no_schema, no_schema, answer, UPLOADED, created).ask_directly(asked)
     assert json.loads(row.raw)["tournament_not_sent"] == ["response_format"]
     script.service.create_batch([asked])
-    line = next(each for each in script.asked[5].body.splitlines() if each.startswith(b'{"body'))
+    named = json.loads(script.asked[5].body)["metadata"]["tournament_not_sent"]
+    assert named == "response_format"
+    line = next(each for each in script.asked[4].body.splitlines() if each.startswith(b'{"body'))
     body = json.loads(line)["body"]
     assert body.keys() == {"max_tokens", "messages", "model"}
 
@@ -473,6 +473,15 @@ def test_results_whose_file_is_gone_are_lost(script: Script) -> None:
     assert fail(script, read, JSONResponse(ended), gone).failure is JudgeFailure.LOST
     begun = JSONResponse({"id": "b1", "status": "in_progress"})
     assert fail(script, read, begun).failure is JudgeFailure.TRANSIENT
+
+
+def test_what_a_batch_had_to_do_without_is_kept_with_its_replies(script: Script) -> None:
+    metadata = {"tournament_not_sent": "response_format,seed"}
+    ended = {"id": "b1", "status": "completed", "output_file_id": "file-2", "metadata": metadata}
+    answer = {"status_code": 200, "body": completion("VERDICT: A")}
+    line = json.dumps({"custom_id": "r1", "response": answer, "error": None}) + "\n"
+    (row,) = script.give(JSONResponse(ended), PlainTextResponse(line)).iterate_results("b1")
+    assert json.loads(row.raw)["tournament_not_sent"] == ["response_format", "seed"]
 
 
 def test_a_row_that_repeats_the_key_is_read_without_it() -> None:

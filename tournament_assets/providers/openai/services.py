@@ -10,9 +10,10 @@ unconfirmed batch exists. A file that no batch refers to costs nothing.
 """
 
 import tempfile
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import IO, Any
 from urllib.parse import quote
 
@@ -104,9 +105,9 @@ class OpenAiChat(ServiceAnswers):
     def ask_directly(self, request: SubmittedRequest) -> ReplyRow:
         """Send one request, once, and wait for its reply.
 
-        A request that is refused for the name of its cap, or for fields that it can do without, is
-        sent once more as it is, lest a passing fault is taken for a refusal, and then in a simpler
-        dialect, which is kept for the model once it is understood. What was left out is in the raw
+        A request that is refused for the name of its cap, or twice for fields that it can do
+        without, is sent again in a simpler dialect, which is kept for the model once it is
+        understood. Once is no proof of a field: the fault may pass. What was left out is in the raw
         row, under `wire_format.NOT_SENT`.
         """
         refused: frozenset[str] = frozenset()
@@ -118,15 +119,14 @@ class OpenAiChat(ServiceAnswers):
                 answer = self._post("/chat/completions", body, task, seconds=self._seconds)
                 break
             except JudgeError as error:
-                simpler = dialect.without(error.fields & refused)
-                if simpler is None and dialect.without(error.fields) is not None:
-                    refused |= error.fields
-                    continue
+                simpler = dialect.without(error.fields)
                 if simpler is None:
                     # Before a batch, a few are sent all the same: it may accept what they do not.
                     stops = model not in self._dialects and not takes_batches(self)
                     raise self._asked_for(error, request, stops=stops) from None
-                dialect = simpler
+                if simpler.not_sent <= dialect.not_sent | refused:
+                    dialect = simpler
+                refused |= simpler.not_sent
         self._dialects[model] = dialect
         if dialect.not_sent:
             answer = {**answer, NOT_SENT: sorted(dialect.not_sent)}
@@ -228,11 +228,12 @@ def open_batches(connection: ServiceConnection) -> "Iterator[OpenAiBatches]":
 
 @dataclass(frozen=True, slots=True)
 class _File:
-    """A file to upload: a line for each request, and our own name for all of them."""
+    """A file to upload: a line for each request, our own name for all, and what was left out."""
 
     body: IO[bytes]
     n_requests: int
     nonce: str
+    not_sent: Sequence[str]
 
 
 @contextmanager
@@ -241,7 +242,7 @@ def _written_lines(
 ) -> Iterator[_File]:
     """Write a batch to a file, request by request, in the dialect of each one's model."""
     with ExitStack() as stack:
-        n_requests, nonce = 0, ""
+        n_requests, nonce, not_sent = 0, "", set[str]()
         try:
             body = stack.enter_context(tempfile.TemporaryFile())
             for request in requests:
@@ -253,6 +254,7 @@ def _written_lines(
                 }
                 body.write(canonical_json(row).encode() + b"\n")
                 n_requests += 1
+                not_sent |= dialect(request.params["model"]).not_sent
                 nonce = nonce or (read_custom_id(request.custom_id) or ("", ""))[0]
             body.seek(0)
         except OSError as error:
@@ -260,7 +262,7 @@ def _written_lines(
                 f"a batch could not be written to a temporary file: {error}; expected up to 200 MB "
                 "of room; nothing was sent: make room, or set TMPDIR, and run again"
             ) from None
-        yield _File(body, n_requests, nonce)
+        yield _File(body, n_requests, nonce, sorted(not_sent))
 
 
 class OpenAiBatches(OpenAiChat):
@@ -278,7 +280,10 @@ class OpenAiBatches(OpenAiChat):
                 "input_file_id": self._upload(file, task),
                 "endpoint": _COMPLETIONS,
                 "completion_window": "24h",
-                "metadata": {NONCE_KEY: file.nonce},
+                "metadata": {
+                    NONCE_KEY: file.nonce,
+                    **({NOT_SENT: ",".join(file.not_sent)} if file.not_sent else {}),
+                },
             }
         created = self._post("/batches", body, task, seconds=_CREATE_SECONDS)
         return self._read_batch(created, task, may_cost=True)
@@ -321,12 +326,13 @@ class OpenAiBatches(OpenAiChat):
                 failure=JudgeFailure.TRANSIENT,
             )
         completed = mapping(batch.get("request_counts")).get("completed")
+        not_sent = mapping(batch.get("metadata")).get(NOT_SENT)
         n_expected = completed if isinstance(completed, int) and status.n_results is not None else 0
         for name, n_lines in (("output_file_id", n_expected), ("error_file_id", 0)):
             file_id = batch.get(name)
             n_read = 0
             if isinstance(file_id, str) and file_id:
-                for row in self._iterate_file(file_id, task):
+                for row in self._iterate_file(file_id, task, not_sent):
                     n_read += 1
                     yield row
             if n_read < n_lines:
@@ -336,9 +342,10 @@ class OpenAiBatches(OpenAiChat):
                     failure=JudgeFailure.TRANSIENT,
                 )
 
-    def _iterate_file(self, file_id: str, task: str) -> Iterator[ReplyRow]:
+    def _iterate_file(self, file_id: str, task: str, not_sent: Any) -> Iterator[ReplyRow]:
+        read = partial(read_batch_line, not_sent=not_sent if isinstance(not_sent, str) else "")
         with self._translated_errors(task), closing(self._open_file(file_id, task)) as response:
-            yield from self._rows(response.iter_bytes(), read_batch_line)
+            yield from self._rows(response.iter_bytes(), read)
 
     def _open_file(self, file_id: str, task: str) -> httpx2.Response:
         """Begin to read a file; the stream has to be closed."""

@@ -262,15 +262,20 @@ def _time(seconds: Any) -> datetime | None:
     return datetime.fromtimestamp(seconds, UTC) if is_known else None
 
 
-def read_batch_line(line: bytes) -> ReplyRow | None:
-    """Read a line of a batch's output or error file; None if it is not a row."""
+def read_batch_line(line: bytes, *, not_sent: str = "") -> ReplyRow | None:
+    """Read a line of a batch's output or error file; None if it is not a row.
+
+    Args:
+        line: The line.
+        not_sent: The fields that its batch had to do without, with commas between them.
+    """
     row = parse_object(line)
     custom_id = row.get("custom_id") if row is not None else None
     if row is None or not isinstance(custom_id, str):
         return None
     response, error = mapping(row.get("response")), mapping(row.get("error"))
     body = mapping(response.get("body"))
-    raw = _write(row)
+    raw = _write({**row, NOT_SENT: not_sent.split(",")} if not_sent else row)
     if response.get("status_code") == 200:
         reply = read_completion(custom_id, body, raw=raw)
         if reply is not None:
