@@ -275,7 +275,7 @@ PROMPT = "Does 'seed' or temperature matter in llama.cpp, or is response_format 
         f"cannot parse: {PROMPT}",
         f"cannot parse: {PROMPT!r}",
         f"cannot parse: {json.dumps(json.dumps(PROMPT))}",
-        f"cannot parse: …{PROMPT[10:60]}…",
+        f"cannot parse: …{PROMPT[8:-3]}…",
         'bad body: {"model": "tiny", "response_format": {"type": "json_schema"}, "seed": 1}',
         "bad body: {'model': 'tiny', 'response_format': {...}, 'seed': 1}",
     ],
