@@ -5,6 +5,7 @@ import logging
 from collections.abc import Callable
 from urllib.parse import quote, quote_plus
 
+import httpx2
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -16,6 +17,7 @@ from tournament_assets.providers.service_words import (
     hide_key,
     parse_object,
     quote_service,
+    read_retry_after,
     split_lines,
 )
 
@@ -152,3 +154,16 @@ def test_a_line_in_many_parts_takes_time_in_proportion_to_its_length() -> None:
     part, n_parts = b"x" * 64, 500_000
     (line,) = split_lines(part for _ in range(n_parts))
     assert len(line) == len(part) * n_parts
+
+
+@pytest.mark.parametrize(
+    ("then", "seconds"), [("09:00:30", 30.0), ("08:59:00", 0.0), ("10:00:00", 600.0)]
+)
+def test_a_wait_that_ends_at_a_time_is_counted_by_the_clock_of_the_service(
+    then: str, seconds: float
+) -> None:
+    day = "Wed, 21 Oct 2015"
+    headers = {"retry-after": f"{day} {then} GMT", "date": f"{day} 09:00:00 GMT"}
+    error = RuntimeError()
+    error.response = httpx2.Response(429, headers=headers)  # type: ignore[attr-defined]
+    assert read_retry_after(error, at_most=600.0) == seconds

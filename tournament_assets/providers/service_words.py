@@ -6,7 +6,7 @@ import json
 import logging
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
@@ -21,6 +21,7 @@ from tournament_assets.judging.batch_service import (
     ReplyRow,
     SubmittedRequest,
 )
+from tournament_assets.judging.service_errors import Remedy, remedy_for
 from tournament_assets.tournament.places import origin_of
 
 _HIDDEN = "[key]"
@@ -176,46 +177,71 @@ def mapping(value: Any) -> JsonObject:
 
 
 def read_retry_after(error: Exception, *, at_most: float = float("inf")) -> float | None:
-    """Return for how many seconds a service asks to wait; None if it does not say in seconds."""
+    """Return for how many seconds a service asks to wait; None if it does not say."""
+    header = _header(error, "retry-after")
     try:
-        seconds = float(_header(error, "retry-after"))
+        seconds = float(header)
     except ValueError:
-        return None
+        try:
+            # By the service's own clock, where it shows one.
+            date = _header(error, "date")
+            now = parsedate_to_datetime(date) if date else datetime.now(UTC)
+            seconds = max(0.0, (parsedate_to_datetime(header) - now).total_seconds())
+        except (ValueError, TypeError, OverflowError):
+            return None
     return min(seconds, at_most) if seconds >= 0 else None
 
 
-_BY_STATUS = {
-    401: JudgeFailure.FATAL,
-    402: JudgeFailure.FATAL,
-    403: JudgeFailure.FATAL,
-    404: JudgeFailure.UNKNOWN,
-    413: JudgeFailure.TOO_LARGE,
-}
+NOTHING: JsonObject = {}
+PAY = "; the account may spend no more: add credit or raise its spend limit, and run again"
+"""What to do about an account that cannot pay."""
 
 
-def classify_by_status(error: Exception, *, may_cost: bool, is_out_of_credit: bool) -> JudgeFailure:
-    """Describe what a failure of an SDK means, by its HTTP status.
+def problem_of(error: Exception) -> JsonObject:
+    """Return what an answer says about its error, which one SDK hands on with its envelope."""
+    body = mapping(getattr(error, "body", None))
+    return mapping(body.get("error")) or body
+
+
+def remedy_of(error: Exception, sent: JsonObject) -> Remedy:
+    """Return what an answer that is an error calls for; what it quotes of the request is ignored.
+
+    Args:
+        error: What the SDK raised, with an HTTP status.
+        sent: The request's body.
+    """
+    problem, body = problem_of(error), getattr(error, "body", None)
+    names = (problem.get("type"), problem.get("code"), *mapping(problem.get("details")).values())
+    return remedy_for(
+        [name for name in names if isinstance(name, str)],
+        getattr(error, "status_code", None),
+        without_quotations(" ".join(_texts(body)), sent),
+    )
+
+
+def classify_failure(
+    error: Exception, *, may_cost: bool, sent: JsonObject = NOTHING
+) -> JudgeFailure:
+    """Describe what a failure of an SDK means.
 
     Args:
         error: What the SDK, or the HTTP library under it, raised.
         may_cost: Whether the service may have begun something that is paid for.
-        is_out_of_credit: Whether a 429 says that the account may spend no more.
+        sent: The request's body.
     """
     unclear = JudgeFailure.AMBIGUOUS if may_cost else JudgeFailure.TRANSIENT
     status = getattr(error, "status_code", None)
     if status is None:
         return JudgeFailure.NOT_ACCEPTED if may_cost and was_never_sent(error) else unclear
-    if status in _BY_STATUS:
-        return _BY_STATUS[status]
-    if 300 <= status < 400:
-        return JudgeFailure.FATAL
-    if status in (425, 429):
-        if is_out_of_credit:
-            return JudgeFailure.FATAL
-        return JudgeFailure.NOT_ACCEPTED if may_cost else JudgeFailure.TRANSIENT
-    if status in (408, 409) or status >= 500:
-        return unclear
-    return JudgeFailure.INVALID
+    remedy = remedy_of(error, sent)
+    if remedy is Remedy.NEVER:
+        return JudgeFailure.TOO_LARGE if status == 413 else JudgeFailure.INVALID
+    if remedy is not Remedy.AGAIN:
+        is_unknown = status == 404 and remedy is Remedy.WHEN_A_PERSON_ACTS
+        return JudgeFailure.UNKNOWN if is_unknown else JudgeFailure.FATAL
+    if may_cost and status < 500 and status not in (408, 409):
+        return JudgeFailure.NOT_ACCEPTED
+    return unclear
 
 
 _SETTINGS = {
@@ -232,26 +258,58 @@ _ALIASES = {"response_format": ("json_schema", "grammar", "guided")}
 """What else servers call a field when they refuse it."""
 
 
-def refused_fields(error: Exception, sent: Iterable[str]) -> frozenset[str]:
+def refused_fields(error: Exception, sent: JsonObject) -> frozenset[str]:
     """Return which of the fields that were sent a refusal names.
 
-    Servers say it in the error's `param`, as the place of each problem (`loc`), or in words.
+    Servers say it in the error's `param`, as the place of each problem (`loc`), or in words, of
+    which those that are quoted from the request say nothing.
 
     Args:
         error: What the SDK raised; only a 400 or 422 refuses a field.
-        sent: The names of the request's fields.
+        sent: The request's body.
     """
     if getattr(error, "status_code", None) not in (400, 422):
         return frozenset()
     body = getattr(error, "body", None)
     param = mapping(body).get("param")
     texts = [param] if isinstance(param, str) and param else [*_texts(body, only="loc")]
-    words = frozenset(_WORD.findall(" ".join(texts or _texts(body))))
+    text = " ".join(texts) or without_quotations(" ".join(_texts(body)), sent)
+    words = frozenset(_WORD.findall(text))
     return frozenset(
         field for field in sent if not words.isdisjoint((field, *_ALIASES.get(field, ())))
     )
 
 
+def without_quotations(message: str, sent: JsonObject) -> str:
+    """Remove from a message what it quotes of a request, in part or escaped.
+
+    These are texts of the conversation, any `_QUOTED_WORDS` words that follow one another there,
+    and the names of fields as JSON or Python writes them before a value.
+    """
+    names = frozenset(_texts(sent))
+    texts = [text for name in _WRITTEN for text in _texts(sent.get(name)) if len(text) > _SHORT]
+    for text in sorted(texts, key=len, reverse=True):
+        message = message.replace(text, " ")
+    message = _FIELD.sub(lambda field: " " if field[1] in names else field[0], message)
+    written = _WORD.findall(" ".join(texts))
+    runs = set(zip(*(written[n:] for n in range(_QUOTED_WORDS)), strict=False))
+    words = _WORD.findall(message)
+    quoted: set[int] = set()
+    for first in range(len(words) - _QUOTED_WORDS + 1):
+        if tuple(words[first : first + _QUOTED_WORDS]) in runs:
+            quoted.update(range(first, first + _QUOTED_WORDS))
+    if not quoted:
+        return message
+    return " ".join(word for place, word in enumerate(words) if place not in quoted)
+
+
+_WRITTEN = ("messages", "system", "stop", "stop_sequences")
+_SHORT = 3  # characters
+_FIELD = re.compile(
+    r"""\\*["'](\w+)\\*["']\s*:\s*(?:\\*["'][^"']*["']|(?=[-\d\[{]|[Tt]rue|[Ff]alse|null|None))"""
+)
+"""A field with its value, as JSON or Python writes them: of a text the whole, else the name."""
+_QUOTED_WORDS = 4
 _WORD = re.compile(r"\w+")
 
 

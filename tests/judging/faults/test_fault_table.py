@@ -226,6 +226,7 @@ TABLE = (
       for protocol, state in (("anthropic", INTENT), ("openai_batch", SENT))),
     # What somebody has to mend stops the run before anything is paid.
     Rule({"create_401": "key", "create_402": "credit", "create_403": "key",
+          "create_credit": "add credit",
           "create_spend_limit": "spend limit", "create_redirect": "http://localhost:"},
          Then((0, 0, 0), [NO], fails=JudgeFailure.FATAL, left="all", naps=[]),
          settled(states=[NO, DONE], tally={"answered": 4})),
@@ -319,6 +320,8 @@ TABLE = (
     Rule({f"row_{name}_error": rf": 1 requests .*{name}_error: " for name in
           ("authentication", "billing", "permission", "not_found")},
          stopped(JudgeFailure.FATAL, [DONE], "the first"), settled(2, 5, tally={"submitted": 1})),
+    Rule({"row_credit:2": ": 2 requests .*billing_error: .* add credit"},
+         stopped(JudgeFailure.FATAL, [DONE], "something"), settled(2, 6, tally={"submitted": 2})),
     # What fails in every round is asked directly: all four, four and one of them, and one more.
     Rule("row_expired:9", settled(3, 12, 1, tally={"batches": 3, "direct": 1, "answered": 4})),
     Rule("row_overloaded_error:4",
@@ -334,7 +337,8 @@ TABLE = (
     Rule("row_expired message_529:4",
          Then(states=[DONE] * 5, tally={"direct": 1, "failed": 5, "answered": 3},
               left="the first", **DIRECT), settled(2, 5)),
-    Rule({"row_expired message_401": "key", "row_expired message_spend_limit": "spend limit",
+    Rule({"row_expired message_401": "key", "row_expired message_credit": "add credit",
+          "row_expired message_spend_limit": "spend limit",
           "row_expired message_redirect": "http://localhost:"},
          stopped(JudgeFailure.FATAL, [DONE, NO], "the first", **DIRECT), settled(2, 5)),
     Rule("row_expired message_400",

@@ -63,14 +63,14 @@ def settle(server: FaultyServer, folder: Path) -> Tally:
         return settle_requests(session, REQUESTS)
 
 
-def test_a_refusal_that_names_the_schema_costs_one_request_and_the_batch_goes_without(
+def test_a_refusal_that_names_the_schema_costs_two_requests_and_the_batch_goes_without(
     tmp_path: Path,
 ) -> None:
     words = "Unsupported parameter: 'response_format' is not supported with this model."
     with WithoutSchemas(words) as server:
         tally = settle(server, tmp_path)
         assert (tally.answered, tally.second_questions) == (len(REQUESTS), 0)
-        assert (server.n_refused, server.log.batches) == (1, 1)
+        assert (server.n_refused, server.log.batches) == (2, 1)
         (batch,) = server.store.list_newest_first()
         assert not [each for each in batch.iterate_requests() if "output_config" in each.params]
 

@@ -46,6 +46,7 @@ ROW_ERRORS = (
     "timeout_error",
     "unknown_error_type",
 )
+OUT_OF_CREDIT = "Your credit balance is too low to access the service."
 STOP_REASONS = {
     "stop_sequence": "stop_sequence",
     "stop_tool_use": "tool_use",
@@ -126,6 +127,7 @@ _KINDS = (
         create_429="429 rate_limit_error with Retry-After: 1",
         create_429_bare="429 rate_limit_error without Retry-After",
         create_spend_limit="429 enforced_spend_limit_reached: waiting does not help",
+        create_credit="400 invalid_request_error, whose message alone speaks of credit",
         create_401="401 authentication_error",
         create_402="402 billing_error",
         create_403="403 permission_error",
@@ -190,6 +192,7 @@ _KINDS = (
     *(FaultKind(f"row_{error}", "row", f"errored: {error}") for error in ROW_ERRORS),
     *_kinds(
         "row",
+        row_credit="errored: invalid_request_error, whose message alone speaks of credit",
         row_expired="expired",
         row_canceled="canceled, though nobody canceled it",
         row_unparsable="counted as succeeded, and a line that is not JSON",
@@ -200,6 +203,7 @@ _KINDS = (
         message_drop="the connection is closed; nothing was answered",
         message_drop_after="the message is answered, then the connection is closed",
         message_400="400 invalid_request_error",
+        message_credit="400 invalid_request_error, whose message alone speaks of credit",
         message_401="401 authentication_error",
         message_429="429 rate_limit_error with Retry-After: 1",
         message_429_bare="429 rate_limit_error without Retry-After",

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from tests.loopback.faults.catalogue import ROW_ERRORS, STOP_REASONS
+from tests.loopback.faults.catalogue import OUT_OF_CREDIT, ROW_ERRORS, STOP_REASONS
 
 _LINE = "VERDICT: "
 _OPPOSITE = {"A": "B", "B": "A", "TIE": "A"}
@@ -65,6 +65,7 @@ def read_reply(text: str) -> Reply:
 FAILURES = {
     "batch_canceled": "canceled",
     "row_canceled": "canceled",
+    "row_credit": "errored",
     "row_expired": "expired",
     **{f"row_{error}": "errored" for error in ROW_ERRORS},
 }
@@ -196,8 +197,9 @@ def _fail(fault: str) -> dict[str, Any]:
         return {"type": "canceled", UNLISTED: True}
     if FAILURES[fault] != "errored":
         return {"type": FAILURES[fault]}
+    is_credit = fault == "row_credit"
     error = {
-        "type": fault.removeprefix("row_"),
-        "message": f"The loopback judge injects {fault}.",
+        "type": "invalid_request_error" if is_credit else fault.removeprefix("row_"),
+        "message": OUT_OF_CREDIT if is_credit else f"The loopback judge injects {fault}.",
     }
     return {"type": "errored", "error": {"type": "error", "error": error, "request_id": None}}

@@ -10,6 +10,7 @@ from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Re
 from starlette.types import Receive, Scope
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from tests.loopback.faults.catalogue import OUT_OF_CREDIT
 from tournament_assets.loopback.server import Refusal, answer_refusal
 
 
@@ -66,6 +67,7 @@ _INJECTED = "The loopback judge injects this."
 _RATE_LIMIT = Refusal(429, "rate_limit_error", "Number of requests exceeds your limit")
 _REFUSALS = {
     "400": Refusal(400, "invalid_request_error", _INJECTED),
+    "credit": Refusal(400, "invalid_request_error", OUT_OF_CREDIT),
     "401": Refusal(401, "authentication_error", "invalid x-api-key"),
     "402": Refusal(402, "billing_error", "Your credit balance is too low."),
     "403": Refusal(403, "permission_error", "Your API key may not use this resource."),

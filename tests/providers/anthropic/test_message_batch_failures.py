@@ -10,8 +10,8 @@ from tests.loopback.builders import judge_params
 from tests.providers.scripted_service import KEY, Script, refusal, run_script
 from tournament_assets.foundation.errors import JudgeError, JudgeFailure
 from tournament_assets.judging.batch_service import SubmittedRequest
-from tournament_assets.providers.anthropic.message_batches import AnthropicBatches, classify_failure
-from tournament_assets.providers.service_words import read_retry_after
+from tournament_assets.providers.anthropic.message_batches import AnthropicBatches
+from tournament_assets.providers.service_words import classify_failure, read_retry_after
 
 REQUEST = SubmittedRequest("r1", judge_params())
 Task = Callable[[AnthropicBatches], object]
@@ -114,7 +114,9 @@ def test_a_spend_limit_looks_like_a_rate_limit_and_is_fatal(
         ("-1", None),
         ("nan", None),
         ("", None),
-        ("Wed, 21 Oct 2026 07:28:00 GMT", None),
+        ("Wed, 21 Oct 2015 07:28:00 GMT", 0.0),
+        ("Fri, 31 Dec 9999 23:59:59 GMT", 3600.0),
+        ("next week", None),
     ],
 )
 def test_the_time_that_a_service_names_is_read_if_it_is_one(

@@ -80,22 +80,23 @@ def test_a_temperature_and_a_schema_are_sent_if_they_are_asked_for(chat: ChatSer
 
 
 @pytest.mark.parametrize(
-    ("words", "name", "dropped"),
+    ("words", "name", "dropped", "n_refused"),
     [
-        ("Unsupported parameter: 'max_tokens'. Use 'max_completion_tokens'.", NEW_CAP, ""),
-        ("response_format: json_schema is not supported", "max_tokens", "response_format"),
+        ("Unsupported parameter: 'max_tokens'. Use 'max_completion_tokens'.", NEW_CAP, "", 1),
+        # Twice, since the fault might have passed.
+        ("response_format: json_schema is not supported", "max_tokens", "response_format", 2),
     ],
 )
 def test_words_that_a_server_refuses_are_not_used_again(
-    chat: ChatServer, words: str, name: str, dropped: str
+    chat: ChatServer, words: str, name: str, dropped: str, n_refused: int
 ) -> None:
-    chat.fail("", refusal(400, words))
+    chat.fail("", refusal(400, words), times=n_refused)
     asked = params(output_config=output_config())
     with judge(chat.url) as service:
         for _ in range(2):
             service.ask_directly(SubmittedRequest("ours", asked))
-    assert len(chat.asked) == 3
-    for sent in chat.asked[1:]:
+    assert len(chat.asked) == n_refused + 2
+    for sent in chat.asked[n_refused:]:
         assert sent.body[name] == 1024
         assert dropped not in sent.body
 
@@ -255,12 +256,53 @@ def test_a_batch_is_written_in_the_words_that_a_direct_request_has_found(script:
     no_cap = refusal(400, f"Unsupported parameter: '{NEW_CAP}'")
     no_schema = refusal(400, "response_format is not supported")
     asked = SubmittedRequest("ours", params(output_config=output_config()))
-    row = script.give(no_cap, no_schema, answer, UPLOADED, created).ask_directly(asked)
+    row = script.give(no_cap, no_schema, no_schema, answer, UPLOADED, created).ask_directly(asked)
     assert json.loads(row.raw)["tournament_not_sent"] == ["response_format"]
     script.service.create_batch([asked])
-    line = next(each for each in script.asked[3].body.splitlines() if each.startswith(b'{"body'))
+    named = json.loads(script.asked[5].body)["metadata"]["tournament_not_sent"]
+    assert named == "response_format"
+    line = next(each for each in script.asked[4].body.splitlines() if each.startswith(b'{"body'))
     body = json.loads(line)["body"]
     assert body.keys() == {"max_tokens", "messages", "model"}
+
+
+PROMPT = "Does 'seed' or temperature matter in llama.cpp, or is response_format enough?"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        f"cannot parse: {PROMPT}",
+        f"cannot parse: {PROMPT!r}",
+        f"cannot parse: {json.dumps(json.dumps(PROMPT))}",
+        f"cannot parse: …{PROMPT[8:-3]}…",
+        'bad body: {"model": "tiny", "response_format": {"type": "json_schema"}, "seed": 1}',
+        "bad body: {'model': 'tiny', 'response_format': {...}, 'seed': 1}",
+    ],
+)
+@pytest.mark.parametrize("times", [1, 2])
+def test_a_refusal_that_quotes_the_request_refuses_no_field(
+    chat: ChatServer, words: str, times: int
+) -> None:
+    chat.fail("", *[refusal(400, words)] * times)
+    asked = params(
+        output_config=output_config(), seed=1, messages=[{"role": "user", "content": PROMPT}]
+    )
+    with judge(chat.url) as service:
+        with pytest.raises(JudgeError) as caught:
+            service.ask_directly(SubmittedRequest("ours", asked))
+        assert (caught.value.failure, caught.value.fields) == (JudgeFailure.INVALID, frozenset())
+    assert len(chat.asked) == 1
+
+
+def test_a_fault_that_passes_is_no_refusal_of_the_field_that_it_names(chat: ChatServer) -> None:
+    chat.fail("", refusal(400, "response_format is not supported"))
+    with judge(chat.url) as service:
+        for _ in range(2):
+            request = SubmittedRequest("ours", params(output_config=output_config()))
+            row = service.ask_directly(request)
+            assert "tournament_not_sent" not in json.loads(row.raw)
+    assert ["response_format" in sent.body for sent in chat.asked] == [True] * 3
 
 
 @pytest.mark.parametrize(("said", "seconds"), [("2.5", 2.5), ("-1", None), ("soon", None)])
@@ -431,6 +473,15 @@ def test_results_whose_file_is_gone_are_lost(script: Script) -> None:
     assert fail(script, read, JSONResponse(ended), gone).failure is JudgeFailure.LOST
     begun = JSONResponse({"id": "b1", "status": "in_progress"})
     assert fail(script, read, begun).failure is JudgeFailure.TRANSIENT
+
+
+def test_what_a_batch_had_to_do_without_is_kept_with_its_replies(script: Script) -> None:
+    metadata = {"tournament_not_sent": "response_format,seed"}
+    ended = {"id": "b1", "status": "completed", "output_file_id": "file-2", "metadata": metadata}
+    answer = {"status_code": 200, "body": completion("VERDICT: A")}
+    line = json.dumps({"custom_id": "r1", "response": answer, "error": None}) + "\n"
+    (row,) = script.give(JSONResponse(ended), PlainTextResponse(line)).iterate_results("b1")
+    assert json.loads(row.raw)["tournament_not_sent"] == ["response_format", "seed"]
 
 
 def test_a_row_that_repeats_the_key_is_read_without_it() -> None:

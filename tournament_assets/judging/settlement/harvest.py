@@ -1,6 +1,6 @@
 """Waiting for batches to end, and reading each into the ledger without losing a row."""
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
@@ -9,6 +9,7 @@ from itertools import cycle
 from tournament_assets.foundation.errors import JudgeError, JudgeFailure, JudgeWaitingError
 from tournament_assets.judging.batch_service import UNPARSABLE, BatchStatus, Reply, ReplyRow
 from tournament_assets.judging.requests.requests import request_key_of
+from tournament_assets.judging.service_errors import Remedy, remedy_for
 from tournament_assets.judging.settlement.records import SubmittedBatch
 from tournament_assets.judging.settlement.sessions import (
     MAX_READINGS,
@@ -21,21 +22,25 @@ RESULTS_AT_ONCE = 500
 _CHARACTERS_AT_ONCE = 16_000_000
 UNPARSABLE_TIMES = 2
 """How often a request may come back in a line that is not JSON before it is given up."""
-INVALID_ERRORS = frozenset({"invalid_request_error", "request_too_large"})
 REFUSED = "refused"
 """The error of a request that is refused as invalid and may be asked again by the next run."""
 CANCELLED = "canceled"
 """The result type of a request whose batch a person cancelled: this program never does."""
-_FATAL_ERRORS = frozenset(
-    {"authentication_error", "billing_error", "not_found_error", "permission_error"}
-)
 
 
 def is_final(row: Reply) -> bool:
     """Whether a row settles its request: a reply, or an error that would come again."""
-    return row.result_type == "succeeded" or (
-        row.result_type == "errored" and row.error_type in INVALID_ERRORS
-    )
+    return row.result_type == "succeeded" or is_invalid(row)
+
+
+def is_invalid(row: Reply) -> bool:
+    """Whether a row is an error that would come again, whatever anybody does."""
+    return row.result_type == "errored" and _remedy(row) is Remedy.NEVER
+
+
+def _remedy(row: Reply) -> Remedy:
+    # Whoever read the row has weighed its words: a message may quote a request.
+    return remedy_for([row.error_type], None, None)
 
 
 @dataclass(slots=True)
@@ -46,8 +51,8 @@ class _Harvest:
     failed: set[str] = field(default_factory=set)
     foreign: set[str] = field(default_factory=set)
     lines: list[str] = field(default_factory=list)
-    results: Counter[tuple[str, str | None]] = field(default_factory=Counter)
-    messages: dict[str, str] = field(default_factory=dict)
+    result_types: Counter[str] = field(default_factory=Counter)
+    errors: dict[Remedy, list[str]] = field(default_factory=lambda: defaultdict(list))
 
 
 def harvest_batch(session: JudgingSession, batch: SubmittedBatch, status: BatchStatus) -> None:
@@ -106,7 +111,7 @@ def harvest_batch(session: JudgingSession, batch: SubmittedBatch, status: BatchS
             "not given; they are not used"
         )
     session.ledger.record_closed(batch.nonce, state="harvested")
-    if status.is_cancelled or (CANCELLED, None) in harvest.results:
+    if status.is_cancelled or CANCELLED in harvest.result_types:
         n_kept = len(harvest.seen - harvest.failed)
         session.cancelled[batch.batch_id] = (n_kept, len(keys) - n_kept)
     _stop_if_hopeless(session, batch, harvest)
@@ -192,11 +197,11 @@ def _record(
 ) -> None:
     for key, row in part:
         harvest.seen.add(key)
-        harvest.results[row.result_type, row.error_type] += 1
+        harvest.result_types[row.result_type] += 1
         if not is_final(row):
             harvest.failed.add(key)
         if row.error_type is not None:
-            harvest.messages.setdefault(row.error_type, row.error_message or "nothing")
+            harvest.errors[_remedy(row)].append(f"{row.error_type}: {row.error_message}")
     record_part(session, nonce, part)
 
 
@@ -263,26 +268,26 @@ def withhold_unparsable(session: JudgingSession, keys: AbstractSet[str]) -> None
 
 
 def _stop_if_hopeless(session: JudgingSession, batch: SubmittedBatch, harvest: _Harvest) -> None:
-    by_error: Counter[str] = Counter()
-    for (_, error_type), count in harvest.results.items():
-        by_error[error_type or ""] += count
-    for error_type in sorted(_FATAL_ERRORS & by_error.keys()):
+    for remedy, action in _ACTIONS.items():
+        if errors := harvest.errors.get(remedy):
+            raise JudgeError(
+                f"{len(errors)} requests of batch {batch.batch_id} failed with {errors[0]}; "
+                f"{action}, and run again: what was answered is kept, and they are asked again",
+                failure=JudgeFailure.FATAL,
+            )
+    invalid = harvest.errors.get(Remedy.NEVER)
+    if invalid and len(invalid) == harvest.result_types.total() == session.tally.harvested:
         raise JudgeError(
-            f"{by_error[error_type]} requests of batch {batch.batch_id} failed with {error_type}: "
-            f"{harvest.messages[error_type]}; check the API key, the account's credit and "
-            "the name of the model, and run again: what was answered is kept",
-            failure=JudgeFailure.FATAL,
-        )
-    invalid = sum(by_error[error_type] for error_type in INVALID_ERRORS)
-    if invalid and invalid == by_error.total() == session.tally.harvested:
-        message = next(harvest.messages[name] for name in sorted(INVALID_ERRORS & by_error.keys()))
-        raise JudgeError(
-            f"the service refused every request of batch {batch.batch_id} as invalid: {message}; "
-            f"nothing more is sent; {session.terms.remedy}",
+            f"the service refused every request of batch {batch.batch_id} as invalid: {invalid[0]};"
+            f" nothing more is sent; {session.terms.remedy}",
             failure=JudgeFailure.INVALID,
         )
 
 
+_ACTIONS = {
+    Remedy.WHEN_PAID: "the account may spend no more: add credit or raise its spend limit",
+    Remedy.WHEN_A_PERSON_ACTS: "check the API key, the account and the name of the model",
+}
 _UNKNOWN_SECONDS = 600.0
 """How long after its creation the service may not know a batch that it accepted."""
 

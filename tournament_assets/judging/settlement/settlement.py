@@ -38,12 +38,12 @@ from tournament_assets.judging.requests.verdict_parsing import (
     read_reply,
 )
 from tournament_assets.judging.settlement.harvest import (
-    INVALID_ERRORS,
     REFUSED,
     collect_batches,
     give_up,
     harvest_ended,
     is_final,
+    is_invalid,
     record_part,
     withhold_unparsable,
 )
@@ -281,7 +281,7 @@ def _ask_all(
             if not takes_batches(session.service) and n_in_vain >= max(
                 _IN_VAIN, 2 * session.terms.max_in_flight
             ):
-                is_refused = answer.error_type in (REFUSED, *INVALID_ERRORS)
+                is_refused = answer.error_type == REFUSED or is_invalid(answer)
                 raise JudgeError(
                     f"the last {n_in_vain} requests failed one after another, the latest because "
                     f"{answer.error_message}; nothing more is sent; "

@@ -24,6 +24,7 @@ from tournament_assets.judging.batch_service import (
     ReplyRow,
     SubmittedRequest,
 )
+from tournament_assets.judging.service_errors import Remedy
 from tournament_assets.providers.anthropic.wire_format import (
     message_body,
     read_message,
@@ -31,15 +32,18 @@ from tournament_assets.providers.anthropic.wire_format import (
     read_status,
 )
 from tournament_assets.providers.service_words import (
+    NOTHING,
+    PAY,
     ServiceAnswers,
-    classify_by_status,
+    classify_failure,
     clean_key,
     describe_redirect,
     hide_key,
-    mapping,
+    problem_of,
     quote_service,
     read_retry_after,
     refused_fields,
+    remedy_of,
 )
 from tournament_assets.tournament.judge_services import ServiceConnection
 
@@ -224,7 +228,7 @@ class AnthropicBatches(ServiceAnswers):
         task: str,
         *,
         seconds: float | None,
-        sent: Iterable[str] = (),
+        sent: JsonObject = NOTHING,
     ) -> JsonObject:
         """Send a JSON body; if it may be slow, send it once, as something that may cost."""
         with self._translated_errors(task, may_cost=seconds is not None, sent=sent):
@@ -269,17 +273,17 @@ class AnthropicBatches(ServiceAnswers):
 
     @contextmanager
     def _translated_errors(
-        self, task: str, *, may_cost: bool = False, sent: Iterable[str] = ()
+        self, task: str, *, may_cost: bool = False, sent: JsonObject = NOTHING
     ) -> Iterator[None]:
         """Describe what went wrong without the SDK's exception, whose request carries the key."""
         try:
             yield
         # httpx2's own errors come out of a stream that breaks off; the SDK does not wrap those.
         except (anthropic.AnthropicError, httpx2.HTTPError, httpx2.StreamError) as error:
-            explained = describe_failure(error, self._address, quote=self._tidy)
+            explained = describe_failure(error, self._address, quote=self._tidy, sent=sent)
             raise JudgeError(
                 f"could not {task}: {explained}",
-                failure=classify_failure(error, may_cost=may_cost),
+                failure=classify_failure(error, may_cost=may_cost, sent=sent),
                 retry_after_seconds=read_retry_after(error, at_most=MAX_RETRY_AFTER),
                 fields=refused_fields(error, sent),
             ) from None
@@ -319,25 +323,21 @@ def _split_credentials(base_url: str | None) -> tuple[str | None, tuple[str, str
 MAX_RETRY_AFTER = 3600.0
 _ADVICE = {
     401: "; the API key was refused: check ANTHROPIC_API_KEY",
-    402: "; the account cannot pay: check its credit",
     403: "; the API key was refused for this: check ANTHROPIC_API_KEY and its workspace",
     404: "; not found, or this key has no access to it: check the name",
 }
-_SPEND_LIMIT = "enforced_spend_limit_reached"
 
 
-def classify_failure(error: Exception, *, may_cost: bool) -> JudgeFailure:
-    """Describe what a failure of the SDK means; see `classify_by_status`."""
-    return classify_by_status(error, may_cost=may_cost, is_out_of_credit=_is_spend_limit(error))
-
-
-def describe_failure(error: Exception, address: str, *, quote: Callable[[str], str]) -> str:
+def describe_failure(
+    error: Exception, address: str, *, quote: Callable[[str], str], sent: JsonObject
+) -> str:
     """Describe what went wrong and what to do.
 
     Args:
         error: What the SDK raised.
         address: The service's address.
         quote: Makes the service's words fit to show, with the key removed.
+        sent: The request's body.
     """
     status = getattr(error, "status_code", None)
     if status is None:
@@ -348,24 +348,14 @@ def describe_failure(error: Exception, address: str, *, quote: Callable[[str], s
     if 300 <= status < 400:
         place = "as the judge's base_url or in ANTHROPIC_BASE_URL"
         return describe_redirect(error, status, address, place=place)
-    problem = _problem(error)
+    problem = problem_of(error)
     body = getattr(error, "body", None)
     message = quote(str(problem.get("message") or body))
     answer = f"{address} answered {status} ({quote(str(problem.get('type')))}): {message}"
+    if remedy_of(error, sent) is Remedy.WHEN_PAID:
+        return answer + PAY
     if status == 429:
-        if _is_spend_limit(error):
-            return f"{answer}; the account's spend limit is reached: raise it, and run again"
         seconds = read_retry_after(error, at_most=MAX_RETRY_AFTER)
         when = "in a while" if seconds is None else f"in {seconds:.0f} seconds"
         return f"{answer}; a rate limit is reached: run again {when}"
     return answer + _ADVICE.get(status, "")
-
-
-def _problem(error: Exception) -> JsonObject:
-    return mapping(mapping(getattr(error, "body", None)).get("error"))
-
-
-def _is_spend_limit(error: Exception) -> bool:
-    problem = _problem(error)
-    details = mapping(problem.get("details"))
-    return _SPEND_LIMIT in (details.get("error_code"), problem.get("type"))

@@ -14,6 +14,7 @@ from tournament_assets.judging.batch_service import (
     ReplyRow,
     TokenUsage,
 )
+from tournament_assets.judging.service_errors import error_type_of
 from tournament_assets.providers.service_words import mapping
 from tournament_assets.tournament.completions import parts_of, text_of
 
@@ -55,11 +56,12 @@ def read_row(line: bytes) -> ReplyRow | None:
     if not isinstance(result, Mapping) or not isinstance(row.get("custom_id"), str):
         return None
     error = mapping(mapping(result.get("error")).get("error"))
+    kind = error_type_of([_text(error, "type")], None, _text(error, "message"))
     return _compose_row(
         custom_id=row["custom_id"],
         result_type=str(result.get("type")),
         message=mapping(result.get("message")),
-        error=error,
+        error={**error, "type": kind},
         raw=raw,
     )
 

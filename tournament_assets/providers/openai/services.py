@@ -10,9 +10,10 @@ unconfirmed batch exists. A file that no batch refers to costs nothing.
 """
 
 import tempfile
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import IO, Any
 from urllib.parse import quote
 
@@ -41,15 +42,15 @@ from tournament_assets.providers.openai.wire_format import (
     Dialect,
     chat_body,
     describe_failure,
-    is_out_of_credit,
     open_client,
     read_batch,
     read_batch_line,
     read_completion,
 )
 from tournament_assets.providers.service_words import (
+    NOTHING,
     ServiceAnswers,
-    classify_by_status,
+    classify_failure,
     clean_key,
     hide_key,
     mapping,
@@ -66,7 +67,6 @@ _LOOK_SECONDS = 60.0
 _MAX_RETRY_AFTER = 3600.0
 _QUOTED_LENGTH = 500
 _LISTED_MODELS = 8
-_NO_SERVER = frozenset({405, 410})
 
 
 @contextmanager
@@ -106,10 +106,12 @@ class OpenAiChat(ServiceAnswers):
     def ask_directly(self, request: SubmittedRequest) -> ReplyRow:
         """Send one request, once, and wait for its reply.
 
-        A request that is refused for the name of its cap, or for fields that it can do without, is
-        sent again in a simpler dialect, which is kept for the model once it is understood. What was
-        left out is in the raw row, under `wire_format.NOT_SENT`.
+        A request that is refused for the name of its cap, or twice for fields that it can do
+        without, is sent again in a simpler dialect, which is kept for the model once it is
+        understood. Once is no proof of a field: the fault may pass. What was left out is in the raw
+        row, under `wire_format.NOT_SENT`.
         """
+        refused: frozenset[str] = frozenset()
         task, model = "ask one request", request.params["model"]
         dialect = self._dialect(model)
         while True:
@@ -123,7 +125,9 @@ class OpenAiChat(ServiceAnswers):
                     # Before a batch, a few are sent all the same: it may accept what they do not.
                     stops = model not in self._dialects and not takes_batches(self)
                     raise self._asked_for(error, request, stops=stops) from None
-                dialect = simpler
+                if simpler.not_sent <= dialect.not_sent | refused:
+                    dialect = simpler
+                refused |= simpler.not_sent
         self._dialects[model] = dialect
         if dialect.not_sent:
             answer = {**answer, NOT_SENT: sorted(dialect.not_sent)}
@@ -183,21 +187,16 @@ class OpenAiChat(ServiceAnswers):
 
     @contextmanager
     def _translated_errors(
-        self, task: str, *, may_cost: bool = False, sent: Iterable[str] = ()
+        self, task: str, *, may_cost: bool = False, sent: JsonObject = NOTHING
     ) -> Iterator[None]:
         """Describe what went wrong without the SDK's exception, whose request carries the key."""
         try:
             yield
         except (openai.OpenAIError, httpx2.HTTPError, httpx2.StreamError) as error:
-            explained = describe_failure(error, self._address, quote=self._tidy)
-            failure = classify_by_status(
-                error, may_cost=may_cost, is_out_of_credit=is_out_of_credit(error)
-            )
-            if getattr(error, "status_code", None) in _NO_SERVER:
-                failure = JudgeFailure.FATAL
+            explained = describe_failure(error, self._address, quote=self._tidy, sent=sent)
             raise JudgeError(
                 f"could not {task}: {explained}",
-                failure=failure,
+                failure=classify_failure(error, may_cost=may_cost, sent=sent),
                 retry_after_seconds=read_retry_after(error, at_most=_MAX_RETRY_AFTER),
                 fields=refused_fields(error, sent),
             ) from None
@@ -233,11 +232,12 @@ def open_batches(connection: ServiceConnection) -> "Iterator[OpenAiBatches]":
 
 @dataclass(frozen=True, slots=True)
 class _File:
-    """A file to upload: a line for each request, and our own name for all of them."""
+    """A file to upload: a line for each request, our own name for all, and what was left out."""
 
     body: IO[bytes]
     n_requests: int
     nonce: str
+    not_sent: Sequence[str]
 
 
 @contextmanager
@@ -246,7 +246,7 @@ def _written_lines(
 ) -> Iterator[_File]:
     """Write a batch to a file, request by request, in the dialect of each one's model."""
     with ExitStack() as stack:
-        n_requests, nonce = 0, ""
+        n_requests, nonce, not_sent = 0, "", set[str]()
         try:
             body = stack.enter_context(tempfile.TemporaryFile())
             for request in requests:
@@ -258,6 +258,7 @@ def _written_lines(
                 }
                 body.write(canonical_json(row).encode() + b"\n")
                 n_requests += 1
+                not_sent |= dialect(request.params["model"]).not_sent
                 nonce = nonce or (read_custom_id(request.custom_id) or ("", ""))[0]
             body.seek(0)
         except OSError as error:
@@ -265,7 +266,7 @@ def _written_lines(
                 f"a batch could not be written to a temporary file: {error}; expected up to 200 MB "
                 "of room; nothing was sent: make room, or set TMPDIR, and run again"
             ) from None
-        yield _File(body, n_requests, nonce)
+        yield _File(body, n_requests, nonce, sorted(not_sent))
 
 
 class OpenAiBatches(OpenAiChat):
@@ -283,7 +284,10 @@ class OpenAiBatches(OpenAiChat):
                 "input_file_id": self._upload(file, task),
                 "endpoint": _COMPLETIONS,
                 "completion_window": "24h",
-                "metadata": {NONCE_KEY: file.nonce},
+                "metadata": {
+                    NONCE_KEY: file.nonce,
+                    **({NOT_SENT: ",".join(file.not_sent)} if file.not_sent else {}),
+                },
             }
         created = self._post("/batches", body, task, seconds=_CREATE_SECONDS)
         return self._read_batch(created, task, may_cost=True)
@@ -326,12 +330,13 @@ class OpenAiBatches(OpenAiChat):
                 failure=JudgeFailure.TRANSIENT,
             )
         completed = mapping(batch.get("request_counts")).get("completed")
+        not_sent = mapping(batch.get("metadata")).get(NOT_SENT)
         n_expected = completed if isinstance(completed, int) and status.n_results is not None else 0
         for name, n_lines in (("output_file_id", n_expected), ("error_file_id", 0)):
             file_id = batch.get(name)
             n_read = 0
             if isinstance(file_id, str) and file_id:
-                for row in self._iterate_file(file_id, task):
+                for row in self._iterate_file(file_id, task, not_sent):
                     n_read += 1
                     yield row
             if n_read < n_lines:
@@ -341,9 +346,10 @@ class OpenAiBatches(OpenAiChat):
                     failure=JudgeFailure.TRANSIENT,
                 )
 
-    def _iterate_file(self, file_id: str, task: str) -> Iterator[ReplyRow]:
+    def _iterate_file(self, file_id: str, task: str, not_sent: Any) -> Iterator[ReplyRow]:
+        read = partial(read_batch_line, not_sent=not_sent if isinstance(not_sent, str) else "")
         with self._translated_errors(task), closing(self._open_file(file_id, task)) as response:
-            yield from self._rows(response.iter_bytes(), read_batch_line)
+            yield from self._rows(response.iter_bytes(), read)
 
     def _open_file(self, file_id: str, task: str) -> httpx2.Response:
         """Begin to read a file; the stream has to be closed."""

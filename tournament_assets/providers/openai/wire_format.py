@@ -15,10 +15,13 @@ from tournament_assets.foundation.fingerprints import canonical_json
 from tournament_assets.foundation.json_lines import Json, JsonObject
 from tournament_assets.judging.batch_service import BatchStatus, MessageParams, ReplyRow, TokenUsage
 from tournament_assets.judging.requests.requests import printable
+from tournament_assets.judging.service_errors import Remedy, error_type_of
 from tournament_assets.providers.service_words import (
+    PAY,
     describe_redirect,
     mapping,
     parse_object,
+    remedy_of,
     was_never_sent,
 )
 from tournament_assets.tournament.completions import (
@@ -271,15 +274,20 @@ def _time(seconds: Any) -> datetime | None:
     return datetime.fromtimestamp(seconds, UTC) if is_known else None
 
 
-def read_batch_line(line: bytes) -> ReplyRow | None:
-    """Read a line of a batch's output or error file; None if it is not a row."""
+def read_batch_line(line: bytes, *, not_sent: str = "") -> ReplyRow | None:
+    """Read a line of a batch's output or error file; None if it is not a row.
+
+    Args:
+        line: The line.
+        not_sent: The fields that its batch had to do without, with commas between them.
+    """
     row = parse_object(line)
     custom_id = row.get("custom_id") if row is not None else None
     if row is None or not isinstance(custom_id, str):
         return None
     response, error = mapping(row.get("response")), mapping(row.get("error"))
     body = mapping(response.get("body"))
-    raw = _write(row)
+    raw = _write({**row, NOT_SENT: not_sent.split(",")} if not_sent else row)
     if response.get("status_code") == 200:
         reply = read_completion(custom_id, body, raw=raw)
         if reply is not None:
@@ -287,39 +295,19 @@ def read_batch_line(line: bytes) -> ReplyRow | None:
         error = {"code": "api_error", "message": "the row holds no chat completion"}
     problem = mapping(body.get("error")) or error
     code = str(error.get("code"))
-    status = response.get("status_code")
+    status, message = response.get("status_code"), keepable(str(problem.get("message")))
+    names = [str(problem[name]) for name in ("type", "code") if problem.get(name)]
+    kind = error_type_of(names or ["api_error"], status if type(status) is int else None, message)
     return ReplyRow(
         custom_id=custom_id,
         result_type=_RESULT_TYPES.get(code, "errored"),
-        error_type=_error_type(status, problem) if code not in _RESULT_TYPES else None,
-        error_message=keepable(str(problem.get("message"))),
+        error_type=kind if code not in _RESULT_TYPES else None,
+        error_message=message,
         raw=printable(raw),
     )
 
 
 _RESULT_TYPES = {"batch_expired": "expired", "batch_cancelled": "canceled"}
-_ERROR_TYPES = {
-    400: "invalid_request_error",
-    401: "authentication_error",
-    402: "billing_error",
-    403: "permission_error",
-    404: "not_found_error",
-    413: "request_too_large",
-    422: "invalid_request_error",
-}
-
-
-def _error_type(status: Any, problem: JsonObject) -> str:
-    """Return the common name for errors of this kind, which decides how they are treated."""
-    if not _NO_CREDIT.isdisjoint((str(problem.get("code")), str(problem.get("type")))):
-        return "billing_error"
-    if status == 429:
-        return "rate_limit_error"
-    if status in _ERROR_TYPES:
-        return _ERROR_TYPES[status]
-    kind = str(problem.get("type") or problem.get("code") or "api_error")
-    # An error type that a retry cannot fix, despite a status that suggests one.
-    return "api_error" if kind in _ERROR_TYPES.values() else kind
 
 
 def keepable(text: str) -> str:
@@ -349,23 +337,24 @@ def read_usage(answer: JsonObject) -> TokenUsage | None:
     return TokenUsage(read - cached, written, cache_read_input_tokens=cached)
 
 
-_NO_CREDIT = frozenset({"insufficient_quota", "billing_hard_limit_reached"})
 _ADVICE = {
     401: "; the key was refused: check the environment variable that api_key_env names",
-    402: "; the account cannot pay: check its credit",
     403: "; the key was refused for this: check the environment variable that api_key_env names",
     404: "; model or address not found: check model, and base_url, which usually ends in /v1",
     405: "; this is not a chat server: check base_url, which usually ends in /v1",
 }
 
 
-def describe_failure(error: Exception, origin: str, *, quote: Callable[[str], str]) -> str:
+def describe_failure(
+    error: Exception, origin: str, *, quote: Callable[[str], str], sent: JsonObject
+) -> str:
     """Describe what went wrong and what to do.
 
     Args:
         error: What the SDK, or the HTTP library under it, raised.
         origin: The server's address.
         quote: Makes the server's words fit to show, with the key removed.
+        sent: The request's body.
     """
     status = getattr(error, "status_code", None)
     if status is None:
@@ -375,8 +364,8 @@ def describe_failure(error: Exception, origin: str, *, quote: Callable[[str], st
     if 300 <= status < 400:
         return describe_redirect(error, status, origin, place="as base_url")
     answer = f"{origin} answered {status}: {quote(_said(error))}"
-    if status == 429 and is_out_of_credit(error):
-        return f"{answer}; the account has no credit left: raise it, and run again"
+    if remedy_of(error, sent) is Remedy.WHEN_PAID:
+        return answer + PAY
     return answer + _ADVICE.get(status, "")
 
 
@@ -386,10 +375,3 @@ def _said(error: Exception) -> str:
     if isinstance(body, Mapping):
         return str(body.get("message") or body.get("detail") or body.get("error") or dict(body))
     return str(body or "without a word")
-
-
-def is_out_of_credit(error: Exception) -> bool:
-    """Whether a refusal says that the account may spend no more."""
-    body = getattr(error, "body", None)
-    words = (body.get("code"), body.get("type")) if isinstance(body, Mapping) else ()
-    return any(word in _NO_CREDIT for word in words if isinstance(word, str))
