@@ -252,6 +252,7 @@ def generate_responses(
         context=entrant.context,
         chat_template=entrant.chat_template,
         arguments=spec.template_arguments,
+        today=spec.template_date,
         seed=spec.seed,
         is_padded=entrant.base.is_batchable,
         name=entrant.name,
@@ -398,7 +399,13 @@ def _p_correct(
     Returns:
         None if the correctness prompt does not fit into the model's context.
     """
-    ids = encode_chat(entrant.tokenizer, correctness_prompt, system_prompt=None, name=entrant.name)
+    ids = encode_chat(
+        entrant.tokenizer,
+        correctness_prompt,
+        system_prompt=None,
+        today=entrant.spec.template_date,
+        name=entrant.name,
+    )
     length = min(padded_length(len(ids)), heads.config.max_position_embeddings)
     if len(ids) > length:
         return None

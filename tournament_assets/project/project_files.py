@@ -24,6 +24,7 @@ from tournament_assets.generation.models.entrant_weights import (
 from tournament_assets.judging.requests.system_prompt import parse_instructions
 from tournament_assets.storage.atomic_files import write_bytes_atomically
 from tournament_assets.tournament.config import TournamentConfig
+from tournament_assets.tournament.entrant_settings import TEMPLATE_DATE
 from tournament_assets.tournament.entrants import (
     AnyEntrant,
     LocalEntrant,
@@ -284,7 +285,11 @@ def find_entrant_files(entrant: LocalEntrant, project: Project) -> EntrantFiles:
             template = project.resolve(named, what=f"the chat template of {entrant.entrant_id}")
     problems.raise_if_any()
     return EntrantFiles(
-        weights=weights[0], shards=shards, adapter=adapter_folder, chat_template=template
+        weights=weights[0],
+        shards=shards,
+        adapter=adapter_folder,
+        chat_template=template,
+        has_template=template is not None or not entrant.replaces_template,
     )
 
 
@@ -324,7 +329,25 @@ def entrant_file_problems(entrants: Sequence[LocalEntrant], project: Project) ->
             key = f"entrants.{entrant.entrant_id}.chat_template"
             with problems.collected():
                 project.resolve(named, what=what, key=key)
+        problems.extend(_date_problems(entrant, project))
     return problems.found
+
+
+def _date_problems(entrant: LocalEntrant, project: Project) -> list[str]:
+    """Refuse a date that no template reads, since it would change no response."""
+    if entrant.template_date == TEMPLATE_DATE:
+        return []
+    try:
+        files = find_entrant_files(entrant, project)
+    except InputError:
+        return []  # reported where the files are checked
+    if files.asks_for_date:
+        return []
+    return [
+        f"entrant {entrant.entrant_id!r}: template_date is {entrant.template_date}, and its chat "
+        "template does not ask for the date (strftime_now); expected no template_date; a variable "
+        "such as date_string belongs into template_arguments"
+    ]
 
 
 def _brings_template(entrant: LocalEntrant, project: Project) -> bool:

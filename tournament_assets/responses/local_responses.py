@@ -44,6 +44,7 @@ class CompletedResponses:
         reasons: Why prompts have no response, by prompt id.
         figures: Further figures on how they were made, by name, for metadata.
         warnings: What a person should look at, a sentence each.
+        settings: Further settings to show, by name.
     """
 
     responses: list[GeneratedResponse]
@@ -52,6 +53,7 @@ class CompletedResponses:
     reasons: Mapping[str, str] = field(default_factory=dict)
     figures: Mapping[str, Any] = field(default_factory=dict)
     warnings: Sequence[str] = ()
+    settings: Mapping[str, Any] = field(default_factory=dict)
 
 
 class GeneratorAccess(Protocol):
@@ -138,6 +140,9 @@ def complete_responses(
         device=source,
         figures={**work.figures, **_batch_size_of(responses)},
         warnings=work.warnings,
+        settings=(
+            {"template_date": entrant.template_date.isoformat()} if files.asks_for_date else {}
+        ),
     )
 
 
