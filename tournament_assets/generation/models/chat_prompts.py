@@ -146,6 +146,7 @@ def encode_prompts(
     today: date = TEMPLATE_DATE,
     seed: int | None = None,
     is_padded: bool = True,
+    too_long: dict[str, str] | None = None,
     name: str,
 ) -> list[AskedPrompt]:
     """Encode prompts for a model.
@@ -160,7 +161,11 @@ def encode_prompts(
         today: What a chat template is told that asks for the date.
         seed: The entrant's seed.
         is_padded: Whether they are padded so that they can share batches.
+        too_long: Takes the reason of each prompt that is left out, by id; None refuses all prompts.
         name: Begins every message, e.g. `entrant 'base'`.
+
+    Raises:
+        InputError: If a prompt and its response do not fit into the context and `too_long` is None.
     """
     refuse_unread_arguments(tokenizer, arguments or {}, chat_template=chat_template, name=name)
     problems = Problems()
@@ -177,11 +182,16 @@ def encode_prompts(
         )
         needed = len(ids) + max_new_tokens
         if context is not None and needed > context:
-            problems.add(
+            reason = (
                 f"{name}: prompt {prompt.prompt_id!r} takes {len(ids)} tokens, with "
                 f"max_new_tokens {needed}; expected at most {context}, the model's context; "
                 "shorten the prompt or lower max_new_tokens"
             )
+            if too_long is None:
+                problems.add(reason)
+            else:
+                too_long[prompt.name] = reason
+            continue
         encoded.append(
             AskedPrompt(
                 prompt_id=prompt.prompt_id,
