@@ -20,7 +20,11 @@ from tournament_assets.generation.models.base_models import (
     refuse_mismatch,
 )
 from tournament_assets.generation.models.chat_prompts import NO_TEMPLATE
-from tournament_assets.generation.models.entrant_weights import EntrantFiles, has_chat_template
+from tournament_assets.generation.models.entrant_weights import (
+    EntrantFiles,
+    check_base,
+    has_chat_template,
+)
 from tournament_assets.tournament.entrants import LocalEntrant, VanillaHfEntrant
 from tournament_assets.tournament.hydra_entrants import CustomPoeEntrant, ShardFiles
 from tournament_assets.tournament.prompts import OPENING, ToldApart, cut_thought
@@ -164,6 +168,10 @@ def build_entrant(
         residence: Shares loaded base models; by default one is loaded for this entrant alone.
     """
     name = f"entrant {spec.entrant_id!r}"
+    if isinstance(spec, CustomPoeEntrant):
+        depth = spec.hydra.heads_depth
+        if problems := check_base(files.weights, heads_depth=depth, name=name):
+            raise InputError(problems)
     template = _read_template(spec, files, name=name)
     is_beside_adapter = files.adapter is not None and has_chat_template(files.adapter)
     base = (residence or Residence()).load(

@@ -4,6 +4,7 @@ An entrant's files are weights and shards.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from importlib import resources
 from pathlib import Path
@@ -16,6 +17,7 @@ from tournament_assets.foundation.json_lines import read_json_lines
 from tournament_assets.generation.models.entrant_weights import (
     EntrantFiles,
     check_adapter,
+    check_base,
     check_weights,
     find_shards,
     fingerprint_file,
@@ -30,7 +32,7 @@ from tournament_assets.tournament.entrants import (
     LocalEntrant,
     loader_of,
 )
-from tournament_assets.tournament.hydra_entrants import NeededShards
+from tournament_assets.tournament.hydra_entrants import CustomPoeEntrant, NeededShards
 from tournament_assets.tournament.judges import Rubric, parse_rubric
 from tournament_assets.tournament.places import FilePlace, Location, ResponsesPlace
 from tournament_assets.tournament.prompts import Prompt, parse_prompt_bank
@@ -301,10 +303,14 @@ def entrant_file_problems(entrants: Sequence[LocalEntrant], project: Project) ->
     weights: dict[Location, list[str]] = {}
     adapters: dict[Location, list[str]] = {}
     shards: dict[tuple[str, NeededShards], list[str]] = {}
+    heads: dict[tuple[Location, int], list[str]] = {}
     for entrant in entrants:
         weights.setdefault(entrant.weights, []).append(entrant.entrant_id)
         if (named := entrant.adapter_folder) is not None:
             adapters.setdefault(named, []).append(entrant.entrant_id)
+        if isinstance(entrant, CustomPoeEntrant):
+            base = (entrant.weights, entrant.hydra.heads_depth)
+            heads.setdefault(base, []).append(entrant.entrant_id)
         for adapter, needed in entrant.needed_shards.items():
             shards.setdefault((adapter, needed), []).append(entrant.entrant_id)
     problems = Problems()
@@ -315,6 +321,11 @@ def entrant_file_problems(entrants: Sequence[LocalEntrant], project: Project) ->
         with problems.collected():
             folder = project.resolve(location, what=what, key=f"entrants.{owners[0]}.weights")
             problems.extend(check_weights(folder, name=what, needs_template=needs_template))
+    for (location, depth), owners in heads.items():
+        what = _weights_of(", ".join(owners))
+        with suppress(InputError):  # reported where the weights are checked
+            folder = project.resolve(location, what=what)
+            problems.extend(check_base(folder, heads_depth=depth, name=what))
     for location, owners in adapters.items():
         what = f"the adapter of {', '.join(owners)}"
         with problems.collected():

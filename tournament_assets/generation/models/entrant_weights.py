@@ -105,6 +105,35 @@ def check_weights(folder: Path, *, name: str, needs_template: bool = True) -> li
     return problems
 
 
+def check_base(folder: Path, *, heads_depth: int, name: str) -> list[str]:
+    """Find what keeps heads from being put on a model, from its `config.json` alone.
+
+    Args:
+        folder: The model's folder, or its GGUF file.
+        heads_depth: Layers of a head, counted from the last.
+        name: Begins every message, e.g. `entrant 'base'`.
+
+    Returns:
+        One sentence per problem; none where the file itself cannot be read.
+    """
+    expected = "expected an Olmo2ForCausalLM (model_type 'olmo2'), the only one for heads"
+    if is_gguf(folder):
+        return [f"{name}: {str(folder)!r} is a GGUF file; {expected}, in a folder"]
+    path = folder / "config.json"
+    config = _read_json(path) if path.is_file() else None
+    if config is None:
+        return []
+    model_type, n_layers = config.get("model_type"), config.get("num_hidden_layers")
+    if model_type != "olmo2":
+        return [f"{name}: {str(path)!r} has model_type {model_type!r}; {expected}"]
+    if isinstance(n_layers, int) and heads_depth > n_layers:
+        return [
+            f"{name}: heads_depth is {heads_depth}; expected 1 to {n_layers}, the layers that "
+            f"{str(path)!r} names"
+        ]
+    return []
+
+
 def is_gguf(path: Path) -> bool:
     """Whether a path is a file in llama.cpp's format, which holds a model and its tokenizer."""
     return path.suffix == ".gguf" and path.is_file()
