@@ -346,8 +346,8 @@ def find_place(
     """
     from tournament_assets.generation.models.base_models import name_of, pick_device, precision_on
 
-    if generator.device in ("cpu", "mps"):
-        return ModelPlace(generator.device, f"on {generator.device}, as configured")
+    if generator.device == "cpu":
+        return ModelPlace("cpu", "on cpu, as configured")
     seen = look()
     if not seen and generator.device == "auto":
         picked = pick_device(dtype)
