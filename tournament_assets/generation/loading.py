@@ -99,7 +99,7 @@ class LoadedEntrant:
     def context(self) -> int | None:
         """The most tokens the model can read; None if its configuration does not say."""
         limit: int | None = getattr(self.text_config, "max_position_embeddings", None)
-        return limit
+        return None if limit is None or limit < 0 else limit  # XLNet says -1
 
     def as_vanilla(self) -> VanillaHfEntrant:
         """Return the description of an entrant without heads."""

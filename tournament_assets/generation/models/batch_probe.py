@@ -13,13 +13,23 @@ from tournament_assets.foundation.errors import GenerationError
 
 COMPARED_FAMILIES = frozenset(
     """
-    gpt2 gptj gpt_neox gpt_bigcode bloom falcon mpt opt mamba mamba2 llama mistral qwen2 qwen3
-    gemma2 gemma3 gemma3_text phi3 olmo2 mixtral olmoe lfm2
+    afmoe apertus arcee aria_text beam bert bert-generation big_bird biogpt bitnet bloom codegen
+    cohere cohere2 cohere2_moe ctrl cwm diffllama doge electra emu3 ernie ernie4_5 ernie4_5_moe
+    exaone4 exaone_moe falcon falcon_mamba flex_olmo flint fuyu gemma gemma2 gemma3 gemma3_text
+    gemma4 gemma4_text gemma4_unified gemma4_unified_text glm glm4 glm4_moe gpt-sw3 gpt2 gpt_bigcode
+    gpt_neox gpt_neox_japanese gpt_oss gptj granite granite_swa granitemoe granitemoe_swa
+    granitemoeshared helium hrm_text hy_v3 hyperclovax inkling2_text inkling_text internlm3
+    iquestcoder jais2 jetmoe kolibri1 laguna lfm2 lfm3 llama llama4 llama4_text mamba mamba2
+    megatron-bert mellum mimo_v2_flash minimax minimax_m2 minimax_m3_vl_text ministral3 mistral
+    mixtral mllama modernbert-decoder moshi mpt nanochat olmo olmo2 olmo3 olmo_hybrid olmoe
+    openai-gpt opt persimmon phi phi3 phimoe qwen2 qwen2_moe qwen3 qwen3_5 qwen3_5_moe
+    qwen3_5_moe_text qwen3_5_text qwen3_moe qwen3_next rembert roformer seed_oss smollm3 solar_open
+    stablelm starcoder2 vaultgemma zamba2
     """.split()  # noqa: SIM905  # a list of one name a line would be longer than this module
 )
 """The values of `model_type` whose batches a test compares with rows alone, token by token."""
 _SHORT = 8
-_PADDING = 24
+_PADDING = 56
 _N_WRITTEN = 8
 _LONGER = _SHORT + _PADDING + _N_WRITTEN
 """Tokens by which the longest row goes beyond a window."""
@@ -30,7 +40,9 @@ _WORK = {"cuda": 1e14}
 _WORK_ON_CPU = 1e12
 """Parameters times tokens that are read at once: seconds."""
 _ALONE = re.compile(r"index_topk|compress_\w+")
-_WINDOW = re.compile(r"sliding_window(_size)?|attention_chunk_size|window_size|local_attention")
+_WINDOW = re.compile(
+    r"sliding_window(_size)?|attention_chunk_size|(attention_)?window_size|local_attention"
+)
 
 
 class _Replay(LogitsProcessor):  # type: ignore[misc]  # transformers is untyped
