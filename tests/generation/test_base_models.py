@@ -1,3 +1,4 @@
+import copy
 import gc
 import shutil
 import weakref
@@ -91,7 +92,7 @@ class ReadsNoPadding:
 
     def __init__(self, model: Any) -> None:
         self._model = model
-        self.device = model.device
+        self.device, self.dtype, self.config = model.device, model.dtype, model.config
 
     def num_parameters(self) -> int:
         return 1
@@ -106,6 +107,47 @@ def test_a_model_that_cannot_read_padding_answers_prompts_one_by_one() -> None:
     base = load_base(TINY, device="cpu", name="tiny")
     assert base.is_batchable
     assert not is_batchable(ReadsNoPadding(base.model), base.tokenizer, name="tiny")
+
+
+class MisreadsBeyond(ReadsNoPadding):
+    """A model that reads something else where a padded row is longer than a window."""
+
+    def __init__(self, model: Any, *, window: int, **fields: object) -> None:
+        super().__init__(model)
+        self.window, self.parameters = window, fields.pop("parameters", 1)
+        self.config = copy.deepcopy(model.config)
+        self.config.update({"model_type": "novel", **fields})
+
+    def num_parameters(self) -> int:
+        return int(str(self.parameters))
+
+    def generate(self, **arguments: Any) -> Any:
+        ids, mask = arguments["input_ids"], arguments["attention_mask"]
+        if not mask.all() and ids.shape[1] > self.window:
+            arguments["input_ids"] = ids.roll(1, 0)
+        return self._model.generate(**arguments)
+
+
+@pytest.mark.parametrize(
+    ("fields", "window", "expected"),
+    [
+        ({}, 500, True),
+        ({}, 16, False),
+        ({"sliding_window": 64}, 64, False),
+        ({"sliding_window": 64}, 500, True),
+        ({"sliding_window": None, "text_config": {"attention_chunk_size": 70}}, 70, False),
+        ({"index_topk": 64}, 500, False),
+        ({"text_config": {"compress_ratios": [4, 128]}}, 500, False),
+        ({"sliding_window": 64, "parameters": 10**11}, 500, False),
+        ({"sliding_window": 64, "parameters": 10**11, "model_type": "mistral"}, 500, True),
+    ],
+)
+def test_rows_share_batches_only_where_they_are_equal_on_both_sides_of_every_window(
+    fields: dict[str, object], window: int, expected: bool
+) -> None:
+    base = load_base(TINY, device="cpu", name="tiny")
+    model = MisreadsBeyond(base.model, window=window, **fields)
+    assert is_batchable(model, base.tokenizer, name="tiny") == expected
 
 
 def test_a_model_leaves_the_memory_before_another_one_is_loaded(tmp_path: Path) -> None:

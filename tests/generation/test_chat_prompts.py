@@ -1,13 +1,21 @@
+import shutil
 from dataclasses import replace
+from datetime import date
 from pathlib import Path
 
 import pytest
 
 from tournament_assets.foundation.errors import InputError
 from tournament_assets.generation.loading import build_entrant
+from tournament_assets.generation.models import entrant_weights
 from tournament_assets.generation.models.chat_prompts import NO_TEMPLATE, encode_chat
 from tournament_assets.generation.models.entrant_weights import EntrantFiles, check_weights
 from tournament_assets.generation.responding import generate_responses
+from tournament_assets.project.project_files import (
+    Project,
+    entrant_file_problems,
+    find_entrant_files,
+)
 from tournament_assets.tournament.entrants import VanillaHfEntrant
 from tournament_assets.tournament.places import Location
 from tournament_assets.tournament.prompts import Prompt
@@ -86,3 +94,79 @@ def test_an_empty_template_and_a_system_prompt_without_one_are_refused(tmp_path:
         )
     with pytest.raises(ValueError, match="system_prompt"):
         described(chat_template="none", system_prompt="Be brief.")
+
+
+_DAY = "{{ strftime_now('%d %B %Y') }} {{ messages[0].content }}"
+_DATED = {
+    "the date": _DAY,
+    "the date in a macro, in parts, in a format of its own": (
+        "{% macro day(f) %}{{ strftime_now(f) }}{% endmacro %}"
+        "{{ day('0%-d') }} {{ day('%B %Y') }} {{ messages[0].content }}"
+    ),
+    "the date unless it is given": (
+        "{% if date_string is not defined %}{% set date_string = strftime_now('%d %B %Y') %}"
+        "{% endif %}{{ date_string }} {{ messages[0].content }}"
+    ),
+}
+
+
+def entrant_with(template: str, tmp_path: Path, **settings: object) -> tuple[str, str, list[str]]:
+    """Return what a template writes, the entrant's fingerprint, and its files' problems."""
+    (tmp_path / "t.jinja").write_text(template)
+    spec = described(chat_template=Location(path="t.jinja"), **settings)
+    project = Project(folder=tmp_path, environment={})
+    files = find_entrant_files(spec, project)
+    entrant = build_entrant(spec, files=files, device="cpu")
+    ids = encode_chat(
+        entrant.tokenizer,
+        "Why?",
+        system_prompt=None,
+        chat_template=template,
+        arguments=spec.template_arguments,
+        today=spec.template_date,
+        name="e",
+    )
+    problems = entrant_file_problems([spec], project)
+    return entrant.tokenizer.decode(ids), spec.fingerprint(files.fingerprint), problems
+
+
+@pytest.mark.parametrize("template", _DATED.values(), ids=_DATED)
+def test_a_template_that_asks_for_the_date_is_told_a_fixed_one_that_counts(
+    template: str, tmp_path: Path
+) -> None:
+    text, fingerprint, problems = entrant_with(template, tmp_path)
+    assert text.split() == ["01", "January", "2025", "Why?"]
+    again = entrant_with(template, tmp_path, template_date=date(2025, 1, 1))
+    assert again == (text, fingerprint, problems)
+    assert not problems
+    later, other, problems = entrant_with(template, tmp_path, template_date=date(2026, 2, 3))
+    assert later.split() == ["03", "February", "2026", "Why?"]
+    assert other != fingerprint
+    assert not problems
+
+
+def test_the_default_date_is_in_the_fingerprint_where_a_template_asks_for_it_and_nowhere_else(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (folder / "t.jinja").write_text(_DAY)
+    (folder / "chat_template.jinja").rename(folder / "own.jinja")
+    shutil.copy(folder / "t.jinja", folder / "chat_template.jinja")
+    places = {
+        "in a file": EntrantFiles(TINY, chat_template=folder / "t.jinja"),
+        "in the folder": EntrantFiles(folder),
+        "not asked": EntrantFiles(TINY),
+        "not asked by the template instead": EntrantFiles(
+            folder, chat_template=folder / "own.jinja"
+        ),
+        "no template": EntrantFiles(folder, has_template=False),
+    }
+    before = {name: files.fingerprint for name, files in places.items()}
+    monkeypatch.setattr(entrant_weights, "TEMPLATE_DATE", date(2030, 1, 1))
+    changed = {name for name, files in places.items() if files.fingerprint != before[name]}
+    assert changed == {"in a file", "in the folder"}
+
+
+def test_a_date_that_no_template_asks_for_is_refused(tmp_path: Path) -> None:
+    *_, problems = entrant_with("{{ messages }}", tmp_path, template_date=date(2026, 2, 3))
+    assert len(problems) == 1
+    assert "template_date" in problems[0]

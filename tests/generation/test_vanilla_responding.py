@@ -367,6 +367,31 @@ def test_a_stop_string_that_is_a_special_tokens_name_ends_a_response_however_it_
         assert tiny.read([*said, *end], stop=[name]) == "Well"
 
 
+def test_a_part_of_a_special_tokens_name_ends_a_response_only_where_it_is_said(
+    tiny: LoadedEntrant,
+) -> None:
+    tokens = tiny.tokenizer.added_tokens_decoder
+    special = {str(token): number for number, token in tokens.items() if token.special}
+    parts = {
+        (name, name[start:end])
+        for name in special
+        for start in range(len(name))
+        for end in range(start + 1, len(name) + 1)
+        if end - start < len(name) and name[start:end] not in "Well"
+    }
+    assert len(parts) > 200
+    for name, part in parts:
+        stop = ResponseEnd(tiny.tokenizer, [part], prompt_length=1)
+        unsaid = [0, *tiny.tokenizer.encode("Well"), special[name]]
+        assert not stop(torch.tensor([unsaid]), None)
+        for written in (unsaid, unsaid[:-1]):
+            spelled = [*written, *tiny.tokenizer.encode(part)]
+            assert any(
+                stop(torch.tensor([spelled[:n]]), None)
+                for n in range(len(written), len(spelled) + 1)
+            )
+
+
 PROMPTS = [
     Prompt(prompt_id=f"p{length}", text="Which vitamin? " * length, source="test")
     for length in (1, 2, 6)

@@ -54,7 +54,7 @@ def test_a_default_changes_only_where_somebody_says_what_becomes_of_old_results(
     package: str,
 ) -> None:
     frozen = json.loads(FROZEN[package].read_text())
-    found = json.loads(json.dumps(_defaults(package)))
+    found = json.loads(json.dumps(_defaults(package), default=str))
     changed = {key: found[key] for key in frozen if key in found and found[key] != frozen[key]}
     assert not changed, (
         "results made by the old default would pass for results of the new one: give the new "
@@ -65,4 +65,4 @@ def test_a_default_changes_only_where_somebody_says_what_becomes_of_old_results(
 
 if __name__ == "__main__":
     for each, path in FROZEN.items():
-        path.write_text(json.dumps(_defaults(each), indent=1, sort_keys=True) + "\n")
+        path.write_text(json.dumps(_defaults(each), indent=1, sort_keys=True, default=str) + "\n")

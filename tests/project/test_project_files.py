@@ -1,14 +1,18 @@
 import json
 import re
+import shutil
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
+from tests.generation.builders import TINY, edit_json
 from tests.generation.hydra_projects import HEADS, describe_hydra, write_heads
 from tournament_assets.foundation.errors import InputError
+from tournament_assets.generation.loading import build_entrant
 from tournament_assets.project.project_files import (
     Project,
     entrant_file_problems,
@@ -253,6 +257,29 @@ def test_what_entrants_share_is_told_once_with_all_their_names(tmp_path: Path) -
     ]
     (problem,) = entrant_file_problems(entrants, project_in(tmp_path))
     assert re.search(r"^the robustness .* robust, poe: .* 1 of 3 .*shard_2\.safetensors", problem)
+
+
+def test_heads_on_a_base_that_carries_none_are_refused_before_anything_is_loaded(
+    tmp_path: Path,
+) -> None:
+    bases = {"llama": {"model_type": "llama"}, "flat": {"num_hidden_layers": 2}}
+    entrants, loaded = [], []
+    files = write_heads(tmp_path)
+    for name, changes in bases.items():
+        base = Path(shutil.copytree(TINY, tmp_path / name))
+        edit_json(base / "config.json", **changes)
+        (base / "model.safetensors").write_bytes((base / "model.safetensors").read_bytes()[:-8])
+        weights = Location(path=name)
+        entrants += [describe_hydra(entrant_id=f"{name}_{n}", weights=weights) for n in range(2)]
+        with pytest.raises(InputError) as raised:
+            build_entrant(entrants[-1], files=replace(files, weights=base), device="cpu")
+        loaded += raised.value.problems
+    problems = entrant_file_problems(entrants, project_in(tmp_path))
+    of_bases = [problem for problem in problems if "config.json" in problem]
+    assert len(problems) == 4
+    for refused in (of_bases, loaded):
+        assert re.search(r"\bllama_1.*'llama'.*'olmo2'", refused[0])
+        assert re.search(r"\bflat_1.*heads_depth is 3; expected 1 to 2", refused[1])
 
 
 def test_a_project_gets_a_home_of_its_own_with_settings(tmp_path: Path) -> None:

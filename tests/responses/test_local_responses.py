@@ -72,6 +72,22 @@ def test_only_what_the_ledger_lacks_is_generated(heads: Path) -> None:
     assert again.responses[0].diagnostics["jury"]["entropy"]
 
 
+def test_a_prompt_beyond_the_context_is_left_out_with_its_reason_unless_no_prompt_fits(
+    heads: Path,
+) -> None:
+    entrant = describe_hydra(max_new_tokens=4)
+    long = Prompt(prompt_id="long", text="a " * 600, source="test")
+    for generated in (2, 0):
+        answers = complete(heads, entrant, [PROMPTS[0], long, PROMPTS[1]])
+        assert [response.prompt_id for response in answers.responses] == ["p0", "p1"]
+        assert answers.generated == generated
+        assert list(answers.reasons) == ["long"]
+        assert "512" in answers.reasons["long"]
+        assert not answers.settings
+    with pytest.raises(InputError, match="512"):
+        complete(heads, entrant, [long])
+
+
 def test_a_device_that_is_none_is_refused_before_a_model_is_loaded(heads: Path) -> None:
     with pytest.raises(InputError, match="'foo'"):
         complete(heads, describe_hydra(max_new_tokens=4), PROMPTS, generator=Generator("foo"))

@@ -19,8 +19,8 @@ from tournament_assets.foundation.errors import GenerationError, InputError
 
 DTYPE_NAMES = ("auto", "bfloat16", "float16", "float32")
 """The names for the weights' precision."""
-_NAMES = re.compile(r"auto|cpu|mps|cuda(?::(?P<index>\d+))?")
-DEVICES = "auto (CUDA if there is one, else the CPU), cpu, cuda, one card such as cuda:1, or mps"
+_NAMES = re.compile(r"auto|cpu|cuda(?::(?P<index>\d+))?")
+DEVICES = "auto (CUDA if there is one, else the CPU), cpu, cuda, or one card such as cuda:1"
 """What names a device, for messages."""
 _POLL_SECONDS = 2.0
 _SAID_EVERY = 30

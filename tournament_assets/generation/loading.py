@@ -20,7 +20,11 @@ from tournament_assets.generation.models.base_models import (
     refuse_mismatch,
 )
 from tournament_assets.generation.models.chat_prompts import NO_TEMPLATE, AskedPrompt
-from tournament_assets.generation.models.entrant_weights import EntrantFiles, has_chat_template
+from tournament_assets.generation.models.entrant_weights import (
+    EntrantFiles,
+    check_base,
+    has_chat_template,
+)
 from tournament_assets.tournament.completions import (
     Completion,
     Reading,
@@ -102,7 +106,7 @@ class LoadedEntrant:
     def context(self) -> int | None:
         """The most tokens the model can read; None if its configuration does not say."""
         limit: int | None = getattr(self.text_config, "max_position_embeddings", None)
-        return limit
+        return None if limit is None or limit < 0 else limit  # XLNet says -1
 
     def as_vanilla(self) -> VanillaHfEntrant:
         """Return the description of an entrant without heads."""
@@ -209,6 +213,10 @@ def build_entrant(
         residence: Shares loaded base models; by default one is loaded for this entrant alone.
     """
     name = f"entrant {spec.entrant_id!r}"
+    if isinstance(spec, CustomPoeEntrant):
+        depth = spec.hydra.heads_depth
+        if problems := check_base(files.weights, heads_depth=depth, name=name):
+            raise InputError(problems)
     template = _read_template(spec, files, name=name)
     is_beside_adapter = files.adapter is not None and has_chat_template(files.adapter)
     base = (residence or Residence()).load(

@@ -225,6 +225,7 @@ def generate_responses(
     batch_size: int | None,
     captured: CapturedRounds | None = None,
     memory_share: float = SHARE,
+    too_long: dict[str, str] | None = None,
 ) -> Iterator[list[GeneratedResponse]]:
     """Answer prompts, the longest first, yielding every batch as soon as it is done.
 
@@ -237,6 +238,8 @@ def generate_responses(
         batch_size: Prompts decoded together; None measures one step and takes as many as fit.
         captured: Records the rounds of heads and of plain OLMo-2; None executes them eagerly.
         memory_share: Share of the free memory that a batch may fill, if its size is measured.
+        too_long: Takes the reason of each prompt that is left out because it does not fit into the
+            model's context, by id; None refuses all prompts.
 
     Returns:
         The responses, batch by batch.
@@ -252,8 +255,10 @@ def generate_responses(
         context=entrant.context,
         chat_template=entrant.chat_template,
         arguments=spec.template_arguments,
+        today=spec.template_date,
         seed=spec.seed,
         is_padded=entrant.base.is_batchable,
+        too_long=too_long,
         name=entrant.name,
     )
     if not (encoded and entrant.base.is_batchable):
@@ -392,7 +397,13 @@ def _p_correct(
     Returns:
         None if the correctness prompt does not fit into the model's context.
     """
-    ids = encode_chat(entrant.tokenizer, correctness_prompt, system_prompt=None, name=entrant.name)
+    ids = encode_chat(
+        entrant.tokenizer,
+        correctness_prompt,
+        system_prompt=None,
+        today=entrant.spec.template_date,
+        name=entrant.name,
+    )
     length = min(padded_length(len(ids)), heads.config.max_position_embeddings)
     if len(ids) > length:
         return None

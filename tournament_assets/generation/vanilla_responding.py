@@ -152,6 +152,8 @@ def warpers_of(spec: VanillaHfEntrant) -> list[LogitsProcessor]:
 class ResponseEnd(StopStringCriteria):  # type: ignore[misc]  # transformers is untyped
     """Ends a row whose response holds a stop string, and remembers where.
 
+    A part of a special token's name is no text, and ends nothing; the whole name does.
+
     Attributes:
         n_written: Tokens of each row when it ended, shape (n_rows,); 0 where it has not ended.
     """
@@ -159,16 +161,29 @@ class ResponseEnd(StopStringCriteria):  # type: ignore[misc]  # transformers is 
     def __init__(self, tokenizer: Any, stop: Sequence[str], *, prompt_length: int) -> None:
         super().__init__(tokenizer, list(stop))
         self._prompt_length = prompt_length
+        self._tokenizer = tokenizer
+        special = [str(token) for token in tokenizer.added_tokens_decoder.values() if token.special]
+        self._names = {each for each in stop if any(name in each for name in special)}
         self.n_written: Tensor | None = None
 
     def __call__(self, input_ids: Tensor, scores: Any, **kwargs: Any) -> Tensor:
         """Return which rows end here; the end of the prompt does not count."""
         response = input_ids[:, self._prompt_length :]
         is_over: Tensor = super().__call__(response, scores, **kwargs)
+        for row in is_over.nonzero().flatten().tolist():
+            is_over[row] = self._is_said(response[row].tolist())
         if self.n_written is None:
             self.n_written = torch.zeros_like(is_over, dtype=torch.long)
         self.n_written += is_over * (self.n_written == 0) * response.shape[1]
         return is_over
+
+    def _is_said(self, ids: list[int]) -> bool:
+        """Return whether a response holds a stop string that is text, or names a special token."""
+        text = self._tokenizer.decode(ids, skip_special_tokens=True)
+        if any(each in text for each in self.stop_strings):
+            return True
+        marked = self._tokenizer.decode(ids) if self._names else ""
+        return any(name in marked for name in self._names)
 
 
 def respond_with_generate(

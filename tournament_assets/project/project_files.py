@@ -4,6 +4,7 @@ An entrant's files are weights and shards.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from importlib import resources
 from pathlib import Path
@@ -16,6 +17,7 @@ from tournament_assets.foundation.json_lines import read_json_lines
 from tournament_assets.generation.models.entrant_weights import (
     EntrantFiles,
     check_adapter,
+    check_base,
     check_weights,
     find_shards,
     fingerprint_file,
@@ -24,12 +26,13 @@ from tournament_assets.generation.models.entrant_weights import (
 from tournament_assets.judging.requests.system_prompt import parse_instructions
 from tournament_assets.storage.atomic_files import write_bytes_atomically
 from tournament_assets.tournament.config import TournamentConfig
+from tournament_assets.tournament.entrant_settings import TEMPLATE_DATE
 from tournament_assets.tournament.entrants import (
     AnyEntrant,
     LocalEntrant,
     loader_of,
 )
-from tournament_assets.tournament.hydra_entrants import NeededShards
+from tournament_assets.tournament.hydra_entrants import CustomPoeEntrant, NeededShards
 from tournament_assets.tournament.judges import Rubric, parse_rubric
 from tournament_assets.tournament.places import FilePlace, Location, ResponsesPlace
 from tournament_assets.tournament.prompts import Prompt, parse_prompt_bank
@@ -284,7 +287,11 @@ def find_entrant_files(entrant: LocalEntrant, project: Project) -> EntrantFiles:
             template = project.resolve(named, what=f"the chat template of {entrant.entrant_id}")
     problems.raise_if_any()
     return EntrantFiles(
-        weights=weights[0], shards=shards, adapter=adapter_folder, chat_template=template
+        weights=weights[0],
+        shards=shards,
+        adapter=adapter_folder,
+        chat_template=template,
+        has_template=template is not None or not entrant.replaces_template,
     )
 
 
@@ -296,10 +303,14 @@ def entrant_file_problems(entrants: Sequence[LocalEntrant], project: Project) ->
     weights: dict[Location, list[str]] = {}
     adapters: dict[Location, list[str]] = {}
     shards: dict[tuple[str, NeededShards], list[str]] = {}
+    heads: dict[tuple[Location, int], list[str]] = {}
     for entrant in entrants:
         weights.setdefault(entrant.weights, []).append(entrant.entrant_id)
         if (named := entrant.adapter_folder) is not None:
             adapters.setdefault(named, []).append(entrant.entrant_id)
+        if isinstance(entrant, CustomPoeEntrant):
+            base = (entrant.weights, entrant.hydra.heads_depth)
+            heads.setdefault(base, []).append(entrant.entrant_id)
         for adapter, needed in entrant.needed_shards.items():
             shards.setdefault((adapter, needed), []).append(entrant.entrant_id)
     problems = Problems()
@@ -310,6 +321,11 @@ def entrant_file_problems(entrants: Sequence[LocalEntrant], project: Project) ->
         with problems.collected():
             folder = project.resolve(location, what=what, key=f"entrants.{owners[0]}.weights")
             problems.extend(check_weights(folder, name=what, needs_template=needs_template))
+    for (location, depth), owners in heads.items():
+        what = _weights_of(", ".join(owners))
+        with suppress(InputError):  # reported where the weights are checked
+            folder = project.resolve(location, what=what)
+            problems.extend(check_base(folder, heads_depth=depth, name=what))
     for location, owners in adapters.items():
         what = f"the adapter of {', '.join(owners)}"
         with problems.collected():
@@ -324,7 +340,25 @@ def entrant_file_problems(entrants: Sequence[LocalEntrant], project: Project) ->
             key = f"entrants.{entrant.entrant_id}.chat_template"
             with problems.collected():
                 project.resolve(named, what=what, key=key)
+        problems.extend(_date_problems(entrant, project))
     return problems.found
+
+
+def _date_problems(entrant: LocalEntrant, project: Project) -> list[str]:
+    """Refuse a date that no template reads, since it would change no response."""
+    if entrant.template_date == TEMPLATE_DATE:
+        return []
+    try:
+        files = find_entrant_files(entrant, project)
+    except InputError:
+        return []  # reported where the files are checked
+    if files.asks_for_date:
+        return []
+    return [
+        f"entrant {entrant.entrant_id!r}: template_date is {entrant.template_date}, and its chat "
+        "template does not ask for the date (strftime_now); expected no template_date; a variable "
+        "such as date_string belongs into template_arguments"
+    ]
 
 
 def _brings_template(entrant: LocalEntrant, project: Project) -> bool:

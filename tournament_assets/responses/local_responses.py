@@ -44,6 +44,7 @@ class CompletedResponses:
         reasons: Why prompts have no response, by prompt id.
         figures: Further figures on how they were made, by name, for metadata.
         warnings: What a person should look at, a sentence each.
+        settings: Further settings to show, by name.
     """
 
     responses: list[GeneratedResponse]
@@ -52,6 +53,7 @@ class CompletedResponses:
     reasons: Mapping[str, str] = field(default_factory=dict)
     figures: Mapping[str, Any] = field(default_factory=dict)
     warnings: Sequence[str] = ()
+    settings: Mapping[str, Any] = field(default_factory=dict)
 
 
 class GeneratorAccess(Protocol):
@@ -97,7 +99,8 @@ def complete_responses(
 ) -> CompletedResponses:
     """Take what the ledger holds, generate the rest, and keep each batch as it is done.
 
-    Torch is loaded only if something is missing.
+    Torch is loaded only if something is missing. A prompt that is too long for the model is left
+    out with its reason, as behind a server; if every prompt is, they are refused.
 
     Args:
         entrant: The model and its decoding settings.
@@ -129,15 +132,21 @@ def complete_responses(
         )
         stored = ledger.responses(identity, by_fingerprint, cuts_thoughts=entrant.cuts_thoughts)
     responses = [stored[key] for key in by_fingerprint if key in stored]
+    if work.too_long and not responses:
+        raise InputError(work.too_long.values())
     dtypes = _dtypes(stored)
     if len(dtypes) > 1:
         work.warnings.append(_MIXED.format(found=_listed(dtypes)))
     return CompletedResponses(
         responses=responses,
-        generated=len(missing),
+        generated=sum(prompt.fingerprint in stored for prompt in missing),
         device=source,
+        reasons=work.too_long,
         figures={**work.figures, **_batch_size_of(responses)},
         warnings=work.warnings,
+        settings=(
+            {"template_date": entrant.template_date.isoformat()} if files.asks_for_date else {}
+        ),
     )
 
 
@@ -166,12 +175,14 @@ class Work:
         tokens: Tokens that were written.
         peak_bytes: The most memory that was taken: of the cards, or of this process.
         warnings: What a person should look at, a sentence each.
+        too_long: Why prompts that do not fit into the model's context are left out, by id.
     """
 
     seconds: float = 0.0
     tokens: int = 0
     peak_bytes: int | None = None
     warnings: list[str] = field(default_factory=list)
+    too_long: dict[str, str] = field(default_factory=dict)
 
     @property
     def figures(self) -> dict[str, float]:
@@ -241,6 +252,7 @@ def _generate(
             batch_size=generator.batch_size or config.rows_per_batch,
             captured=captured_on(place.device, config, kernels),
             memory_share=generator.memory_share,
+            too_long=work.too_long,
         )
         batch_began = time.monotonic()
         for batch in batches:
@@ -334,8 +346,8 @@ def find_place(
     """
     from tournament_assets.generation.models.base_models import name_of, pick_device, precision_on
 
-    if generator.device in ("cpu", "mps"):
-        return ModelPlace(generator.device, f"on {generator.device}, as configured")
+    if generator.device == "cpu":
+        return ModelPlace("cpu", "on cpu, as configured")
     seen = look()
     if not seen and generator.device == "auto":
         picked = pick_device(dtype)

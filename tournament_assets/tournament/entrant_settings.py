@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import date
 from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field, JsonValue
@@ -21,6 +22,8 @@ StopStrings = Annotated[
 """Texts that end a response."""
 Precision = Literal["bfloat16", "float16", "float32"]
 """The precision of a model's weights."""
+TEMPLATE_DATE = date(2025, 1, 1)
+"""The day that a chat template is told, unless the entrant names another one."""
 
 
 _OWN_FIELDS = frozenset(

@@ -9,12 +9,15 @@ import re
 import string
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import date
 from typing import ClassVar, Literal
 
 from pydantic import Field, field_validator, model_validator
 
 from tournament_assets.foundation.fingerprints import fingerprint
+from tournament_assets.foundation.json_lines import JsonObject
 from tournament_assets.tournament.entrant_settings import (
+    TEMPLATE_DATE,
     Precision,
     TemplateArguments,
     WrittenEntrant,
@@ -180,11 +183,19 @@ class GeneratedEntrant(WrittenEntrant):
 
     Attributes:
         weights: The folder with `config.json`, the tokenizer and safetensors weights.
+        template_date: The day that a chat template is told which asks for the date.
     """
 
     kind: ClassVar[str] = "pytorch"
     generates_here: ClassVar[bool] = True
     weights: Location
+    template_date: date = Field(default=TEMPLATE_DATE, strict=False)
+
+    @property
+    def display_settings(self) -> JsonObject:
+        """The settings without the date, which only some templates ask for."""
+        settings = super().display_settings
+        return {name: settings[name] for name in settings if name != "template_date"}
 
     @property
     def model_place(self) -> Location:

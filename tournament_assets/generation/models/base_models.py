@@ -9,19 +9,16 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor
-from torch.nn.functional import pad
 from transformers import (
     AutoModelForCausalLM,
     AutoTokenizer,
     GenerationConfig,
-    LogitsProcessor,
-    LogitsProcessorList,
 )
 from transformers.utils import logging
 
 from tournament_assets.foundation.errors import GenerationError, InputError
 from tournament_assets.foundation.formatting import list_first
+from tournament_assets.generation.models.batch_probe import is_batchable
 from tournament_assets.generation.models.entrant_weights import (
     check_weights,
     fingerprint_weights,
@@ -270,6 +267,8 @@ def load_base(
     # generate() takes every setting we leave open from here: a repetition penalty suggested by the
     # model's authors would apply although the entrant's description does not name it.
     model.generation_config = GenerationConfig(eos_token_id=model.generation_config.eos_token_id)
+    with transformers_logging_off(), decoding_threads(model.num_parameters()):
+        can_share = is_batchable(model, tokenizer, name=name)
     return LoadedBase(
         tokenizer=tokenizer,
         model=model,
@@ -277,7 +276,7 @@ def load_base(
         dtype=precision,
         folder=str(folder),
         is_spread=max_memory is not None,
-        is_batchable=is_batchable(model, tokenizer, name=name),
+        is_batchable=can_share,
     )
 
 
@@ -326,63 +325,6 @@ def refuse_mismatch(tokenizer: Any, model: Any, *, name: str) -> None:
             f"{name}: the tokenizer has no end-of-sequence token; expected one, "
             "or every response would run to its cap; set eos_token in tokenizer_config.json"
         )
-
-
-_PROBED = torch.arange(8)[None]
-_COMPANION = torch.arange(32).flip(0)[None]
-_NOISE = 0.3
-"""Share of the logits' spread: more than bfloat16 or another choice of expert changes; reading
-padding or another row changes them by about the whole spread."""
-
-
-class _Repeat(LogitsProcessor):  # type: ignore[misc]  # transformers is untyped
-    """Repeats the first token, so that noise cannot lead two readings to different texts."""
-
-    def __call__(self, input_ids: Tensor, scores: Tensor) -> Tensor:
-        return torch.full_like(scores, float("-inf")).scatter(1, input_ids[:, -1:], 0.0)
-
-
-def is_batchable(model: Any, tokenizer: Any, *, name: str) -> bool:
-    """Compare a few tokens read alone with the same tokens padded beside a longer row.
-
-    A model that cannot read padding or several rows at all is not batchable either.
-    """
-    alone, companion = (ids % len(tokenizer) for ids in (_PROBED, _COMPANION))
-    n_padding = companion.shape[1] - alone.shape[1]
-    ids = torch.cat([pad(alone, (n_padding, 0), value=tokenizer.pad_token_id), companion])
-    mask = torch.cat([pad(torch.ones_like(alone), (n_padding, 0)), torch.ones_like(companion)])
-    with transformers_logging_off(), decoding_threads(model.num_parameters()):
-        try:
-            expected = _read_on(model, alone, torch.ones_like(alone))
-        # Whatever a model's code raises at its first token, the entrant cannot play.
-        except Exception as error:
-            raise GenerationError(
-                f"{name}: the model is loaded and cannot write a token: {error}; "
-                "expected a causal language model that transformers' generate can decode"
-            ) from error
-        try:
-            batched = _read_on(model, ids, mask)
-        except Exception:  # noqa: BLE001  # whatever it raises: it has just written tokens alone
-            return False
-    return bool((expected - batched).norm() <= _NOISE * (expected - expected.mean()).norm())
-
-
-@torch.inference_mode()
-def _read_on(model: Any, ids: Tensor, mask: Tensor) -> Tensor:
-    """Return the logits of the first row's next three tokens from `generate`, with its cache."""
-    written = model.generate(
-        input_ids=ids.to(model.device),
-        attention_mask=mask.to(model.device),
-        logits_processor=LogitsProcessorList([_Repeat()]),
-        generation_config=GenerationConfig(
-            max_new_tokens=3,
-            do_sample=False,
-            output_logits=True,
-            return_dict_in_generate=True,
-            pad_token_id=0,
-        ),
-    )
-    return torch.stack([logits[0].float() for logits in written.logits])  # (3, vocabulary)
 
 
 _WORTH_SHARING = 50_000_000

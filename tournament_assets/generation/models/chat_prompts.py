@@ -3,6 +3,7 @@
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import date, datetime, time
 from inspect import signature
 from typing import Any
 
@@ -13,6 +14,8 @@ from torch import Tensor
 from tournament_assets.foundation.errors import InputError, Problems
 from tournament_assets.foundation.fingerprints import prompt_seed
 from tournament_assets.foundation.json_lines import JsonObject
+from tournament_assets.generation.models.entrant_weights import DATE_FUNCTION
+from tournament_assets.tournament.entrant_settings import TEMPLATE_DATE
 from tournament_assets.tournament.prompts import Prompt
 
 NO_TEMPLATE = ""
@@ -68,6 +71,24 @@ def padded_length(n_tokens: int) -> int:
     return max(SHORTEST, 1 << n_tokens.bit_length())
 
 
+_DIRECTIVES = "aAbBcdDeFGgHIjmMpSTuUVwWxXyYzZ"
+"""The letters of `strftime`'s directives."""
+
+
+def _dated(template: str, today: date) -> str:
+    """Return a chat template whose date is a given day's midnight, whatever the clock says.
+
+    A macro takes the place of transformers' function, since a template's variables are plain data.
+    """
+    midnight = datetime.combine(today, time())
+    values = {f"%{letter}": midnight.strftime(f"%{letter}") for letter in _DIRECTIVES}
+    values |= {f"%-{each[1]}": value.lstrip("0") or "0" for each, value in values.items()}
+    chain = "".join(f" | replace({each!r}, {value!r})" for each, value in values.items())
+    return (
+        f"{{% macro {DATE_FUNCTION}(format) %}}{{{{ format{chain} }}}}{{% endmacro %}}\n{template}"
+    )
+
+
 def encode_chat(
     tokenizer: Any,
     text: str,
@@ -75,6 +96,7 @@ def encode_chat(
     system_prompt: str | None,
     chat_template: str | None = None,
     arguments: JsonObject | None = None,
+    today: date = TEMPLATE_DATE,
     name: str,
 ) -> tuple[int, ...]:
     """Return the token ids of a conversation that asks for a response.
@@ -85,12 +107,15 @@ def encode_chat(
         system_prompt: Put before it, if given.
         chat_template: Replaces the tokenizer's own, if given; `NO_TEMPLATE` for the text alone.
         arguments: Further variables for the chat template.
+        today: What a chat template is told that asks for the date.
         name: Begins every message, e.g. `entrant 'base'`.
     """
     if chat_template == NO_TEMPLATE:
         return _encode_alone(tokenizer, text)
     leading = [] if system_prompt is None else [{"role": "system", "content": system_prompt}]
     messages = [*leading, {"role": "user", "content": text}]
+    if DATE_FUNCTION in str(chat_template or getattr(tokenizer, "chat_template", None)):
+        chat_template = _dated(tokenizer.get_chat_template(chat_template), today)
     try:
         encoded = tokenizer.apply_chat_template(
             messages,
@@ -118,8 +143,10 @@ def encode_prompts(
     context: int | None,
     chat_template: str | None = None,
     arguments: JsonObject | None = None,
+    today: date = TEMPLATE_DATE,
     seed: int | None = None,
     is_padded: bool = True,
+    too_long: dict[str, str] | None = None,
     name: str,
 ) -> list[AskedPrompt]:
     """Encode prompts for a model.
@@ -131,9 +158,14 @@ def encode_prompts(
         context: The most tokens the model can read; None if it does not say.
         chat_template: Replaces the tokenizer's own, if given; `NO_TEMPLATE` for the texts alone.
         arguments: Further variables for the chat template.
+        today: What a chat template is told that asks for the date.
         seed: The entrant's seed.
         is_padded: Whether they are padded so that they can share batches.
+        too_long: Takes the reason of each prompt that is left out, by id; None refuses all prompts.
         name: Begins every message, e.g. `entrant 'base'`.
+
+    Raises:
+        InputError: If a prompt and its response do not fit into the context and `too_long` is None.
     """
     refuse_unread_arguments(tokenizer, arguments or {}, chat_template=chat_template, name=name)
     problems = Problems()
@@ -145,15 +177,21 @@ def encode_prompts(
             system_prompt=system_prompt,
             chat_template=chat_template,
             arguments=arguments,
+            today=today,
             name=name,
         )
         needed = len(ids) + max_new_tokens
         if context is not None and needed > context:
-            problems.add(
+            reason = (
                 f"{name}: prompt {prompt.prompt_id!r} takes {len(ids)} tokens, with "
                 f"max_new_tokens {needed}; expected at most {context}, the model's context; "
                 "shorten the prompt or lower max_new_tokens"
             )
+            if too_long is None:
+                problems.add(reason)
+            else:
+                too_long[prompt.name] = reason
+            continue
         encoded.append(
             AskedPrompt(
                 prompt_id=prompt.prompt_id,
@@ -193,7 +231,7 @@ def refuse_unread_arguments(
     if not arguments:
         return
     template = tokenizer.get_chat_template(chat_template)
-    ours = {"messages", *signature(tokenizer.apply_chat_template).parameters} - {
+    ours = {"messages", DATE_FUNCTION, *signature(tokenizer.apply_chat_template).parameters} - {
         "tools",
         "documents",
     }

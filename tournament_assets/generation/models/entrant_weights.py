@@ -17,6 +17,7 @@ from typing import Any
 from tournament_assets.foundation.errors import InputError
 from tournament_assets.foundation.fingerprints import fingerprint
 from tournament_assets.foundation.formatting import list_first
+from tournament_assets.tournament.entrant_settings import TEMPLATE_DATE
 from tournament_assets.tournament.hydra_entrants import NeededShards
 
 LFS_PREFIX = b"version https://git-lfs"
@@ -102,6 +103,35 @@ def check_weights(folder: Path, *, name: str, needs_template: bool = True) -> li
             "'chat_template', or say 'chat_template: none', which lets a base model go on with it"
         )
     return problems
+
+
+def check_base(folder: Path, *, heads_depth: int, name: str) -> list[str]:
+    """Find what keeps heads from being put on a model, from its `config.json` alone.
+
+    Args:
+        folder: The model's folder, or its GGUF file.
+        heads_depth: Layers of a head, counted from the last.
+        name: Begins every message, e.g. `entrant 'base'`.
+
+    Returns:
+        One sentence per problem; none where the file itself cannot be read.
+    """
+    expected = "expected an Olmo2ForCausalLM (model_type 'olmo2'), the only one for heads"
+    if is_gguf(folder):
+        return [f"{name}: {str(folder)!r} is a GGUF file; {expected}, in a folder"]
+    path = folder / "config.json"
+    config = _read_json(path) if path.is_file() else None
+    if config is None:
+        return []
+    model_type, n_layers = config.get("model_type"), config.get("num_hidden_layers")
+    if model_type != "olmo2":
+        return [f"{name}: {str(path)!r} has model_type {model_type!r}; {expected}"]
+    if isinstance(n_layers, int) and heads_depth > n_layers:
+        return [
+            f"{name}: heads_depth is {heads_depth}; expected 1 to {n_layers}, the layers that "
+            f"{str(path)!r} names"
+        ]
+    return []
 
 
 def is_gguf(path: Path) -> bool:
@@ -283,6 +313,26 @@ def has_chat_template(folder: Path) -> bool:
     return config.is_file() and bool((_read_json(config) or {}).get("chat_template"))
 
 
+DATE_FUNCTION = "strftime_now"
+"""What a chat template calls for the date of today."""
+_TEMPLATE_BYTES = 1 << 26
+"""How far into a GGUF file its chat template is looked for: beyond the largest vocabulary."""
+
+
+def _asks_for_date(place: Path) -> bool:
+    """Whether the chat template of a folder or GGUF file, or in a file, asks for the date."""
+    paths = [place]
+    if place.is_dir():
+        paths = [place / "chat_template.jinja", *place.glob(f"{_TEMPLATE_FOLDER}/*.jinja")]
+        paths = [path for path in paths if path.is_file()] or [place / "tokenizer_config.json"]
+    for path in paths:
+        if path.is_file():
+            with path.open("rb") as file:
+                if DATE_FUNCTION.encode() in file.read(_TEMPLATE_BYTES):
+                    return True
+    return False
+
+
 def _read_json(path: Path) -> dict[str, Any] | None:
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
@@ -307,12 +357,22 @@ class EntrantFiles:
         shards: Each adapter's LoRA shards by its name, one file per head, in order.
         adapter: The folder of an adapter for the whole model, in peft's format.
         chat_template: A chat template that replaces the model's own.
+        has_template: Whether a chat template is used at all.
     """
 
     weights: Path
     shards: Mapping[str, Sequence[Path]] = field(default_factory=dict)
     adapter: Path | None = None
     chat_template: Path | None = None
+    has_template: bool = True
+
+    @property
+    def asks_for_date(self) -> bool:
+        """Whether the chat template that is used asks for the date."""
+        template = self.chat_template or self.weights
+        if self.chat_template is None and self.adapter and has_chat_template(self.adapter):
+            template = self.adapter
+        return self.has_template and _asks_for_date(template)
 
     @property
     def paths(self) -> Iterator[Path]:
@@ -326,10 +386,14 @@ class EntrantFiles:
     @property
     def fingerprint(self) -> str:
         """SHA-256 of everything in them that a response depends on, heads in their order."""
-        if self.chat_template is None:
-            return self._without_template
-        template = fingerprint_file(self.chat_template)
-        return fingerprint({"model": self._without_template, "chat_template": template})
+        files = self._without_template
+        if self.chat_template is not None:
+            template = fingerprint_file(self.chat_template)
+            files = fingerprint({"model": files, "chat_template": template})
+        if self.asks_for_date:
+            # A date of the entrant's own is among its settings.
+            return fingerprint({"files": files, "date": TEMPLATE_DATE.isoformat()})
+        return files
 
     @property
     def _without_template(self) -> str:

@@ -203,7 +203,7 @@ def _metadata(plan: TournamentPlan, entrant: AnyEntrant, answers: CompletedRespo
         "from_ledger": len(responses) - answers.generated,
         "source": answers.device,
         **answers.figures,
-        "settings": entrant.display_settings,
+        "settings": {**entrant.display_settings, **answers.settings},
         **known({"weights_hash": weights_version(plan, entrant)}),
     }
 
