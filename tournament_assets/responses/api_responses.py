@@ -183,6 +183,7 @@ def server_connection(
                 f"{name}: the environment variable {key_name} holds characters that no header can "
                 "carry; expected the key of its server, and nothing else"
             )
+    problems.extend(f"{name}: {each}" for each in entrant.header_problems(environment))
     problems.raise_if_any()
     return ServiceConnection(
         api_key=key,
@@ -191,6 +192,9 @@ def server_connection(
         cap=entrant.max_tokens_field or "",
         timeout_seconds=entrant.timeout_seconds,
         unasked=frozenset(entrant.unasked),
+        headers=entrant.plain_headers,
+        secret_headers=entrant.secret_headers(environment),
+        query=entrant.query or {},
     )
 
 

@@ -43,7 +43,7 @@ OPENAI_API = JudgeService(
     may_be_elsewhere=True,
     needs_price=True,
     channel="direct",
-    takes=("effort", "extra_body"),
+    takes=("effort", "extra_body", "headers", "query"),
     poll_seconds=(0.5, 30.0),
 )
 OPENAI_BATCH = JudgeService(
@@ -56,7 +56,7 @@ OPENAI_BATCH = JudgeService(
     keeps_key_to_itself=True,
     may_be_elsewhere=True,
     needs_price=True,
-    takes=("effort", "extra_body"),
+    takes=("effort", "extra_body", "headers", "query"),
     max_batch_requests=50_000,
     max_batch_bytes=190_000_000,  # of 200 MB; the rest is for what each line begins with
     grace_seconds=60.0,

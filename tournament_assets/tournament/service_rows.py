@@ -19,6 +19,9 @@ class ServiceConnection:
         timeout_seconds: The longest wait for the reply to one request.
         unasked: Fields of requests that the config did not ask for: they are left out where the
             service refuses them.
+        headers: Headers of every request that are no secret.
+        secret_headers: Those that are; they are removed from whatever the service says.
+        query: The query of every address.
     """
 
     api_key: str = field(repr=False)
@@ -28,6 +31,9 @@ class ServiceConnection:
     cap: str = ""
     timeout_seconds: float = 600.0
     unasked: frozenset[str] = frozenset()
+    headers: Mapping[str, str] = field(default_factory=dict)
+    secret_headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    query: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
