@@ -311,7 +311,9 @@ def test_what_the_config_does_not_ask_for_is_left_out_where_a_server_refuses_it(
     for response in completed.responses:
         assert response.diagnostics["not_sent"] == not_sent
         assert ("seed" in response.diagnostics) is ("seed" not in not_sent)
-    (warning,) = completed.warnings
+    other, warning = completed.warnings
+    assert f"{len(NAMES)} of {len(NAMES)} " in other
+    assert completed.figures["answered_by"] == other
     assert f"refuses {' and '.join(not_sent)}" in warning
 
 
@@ -344,7 +346,7 @@ def test_a_refusal_of_one_prompt_that_names_fields_takes_nothing_from_the_others
     completed = complete(chat, ledger, stop=("###",), max_concurrency=1)
     assert [*completed.reasons] == ["p07"]
     assert {"seed", "temperature", "stop"} <= chat.asked[-1].body.keys()
-    assert completed.warnings == []
+    assert completed.warnings == [completed.figures["answered_by"]]
 
 
 def test_a_thought_is_kept_beside_the_response_wherever_the_server_puts_it(

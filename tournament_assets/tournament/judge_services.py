@@ -44,6 +44,7 @@ OPENAI_API = JudgeService(
     needs_price=True,
     channel="direct",
     takes=("effort", "extra_body", "headers", "query"),
+    may_route=True,
     poll_seconds=(0.5, 30.0),
 )
 OPENAI_BATCH = JudgeService(
@@ -57,6 +58,7 @@ OPENAI_BATCH = JudgeService(
     may_be_elsewhere=True,
     needs_price=True,
     takes=("effort", "extra_body", "headers", "query"),
+    may_route=True,
     max_batch_requests=50_000,
     max_batch_bytes=190_000_000,  # of 200 MB; the rest is for what each line begins with
     grace_seconds=60.0,

@@ -472,7 +472,7 @@ def test_headers_and_query_go_with_every_request_and_secrets_into_no_word(
         assert service.check_model(MODEL) is None
         assert isinstance(service, OpenAiChat)
         assert service.list_models() == [MODEL]
-        asked = {**params(), "model": MODEL}
+        asked = params(model=MODEL)
         assert service.ask_directly(SubmittedRequest("ours", asked)).result_type == "succeeded"
         chat.wants = ({"api-key": "other"}, {})
         with pytest.raises(JudgeError) as caught:
