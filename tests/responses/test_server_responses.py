@@ -471,3 +471,9 @@ def test_a_key_that_no_header_can_carry_is_not_shown() -> None:
     with pytest.raises(InputError, match="SERVED_KEY") as caught:
         server_connection(api_entrant(api_key_env="SERVED_KEY"), {"SERVED_KEY": "schlüssel"})
     assert "schl" not in str(caught.value)
+
+
+def test_a_header_and_a_query_change_no_fingerprint() -> None:
+    plain = api_entrant()
+    other = api_entrant(headers={"x-team": "blue"}, query={"api-version": "2024-10-21"})
+    assert other.fingerprint(other.content_hash) == plain.fingerprint(plain.content_hash)
