@@ -55,6 +55,7 @@ class ChatServer:
         peak: The most requests that were under way at once.
         delay: How long an answer takes.
         key: The key it wants; None lets everybody in.
+        wants: The header and the query that it wants besides.
         models: What it answers to a look at its models.
         usage: The tokens that its usual answer tells; None tells nothing.
         reply: What its usual answer to a request is, instead of repeating the prompt.
@@ -72,6 +73,7 @@ class ChatServer:
         self.peak = 0
         self.delay = 0.0
         self.key: str | None = None
+        self.wants: tuple[Mapping[str, str], Mapping[str, str]] = ({}, {})
         self.usage: dict[str, Any] | None = dict(_USAGE)
         self.models: Response = JSONResponse({"object": "list", "data": [{"id": MODEL}]})
         self.reply: Callable[[dict[str, Any]], str] | None = None
@@ -109,6 +111,12 @@ class ChatServer:
         return answer
 
     def _refuse(self, request: Request) -> Response | None:
+        headers, query = self.wants
+        if not (
+            headers.items() <= dict(request.headers).items()
+            and query.items() <= dict(request.query_params).items()
+        ):
+            return refusal(401, f"{request.headers!r} and {request.url} lack something")
         given = request.headers.get("authorization")
         if self.key is None or given == f"Bearer {self.key}":
             return None

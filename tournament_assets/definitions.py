@@ -86,7 +86,9 @@ def build_resources(
 ) -> dict[str, Any]:
     """Configure the resources. Secrets are named, not copied: Dagster shows configured values."""
     keys = [service.key_variable for service in SERVICES.values()]
-    keys += [judge.key_variable for plan in plans for judge in plan.config.judges]
+    judges = [judge for plan in plans for judge in plan.config.judges]
+    keys += [judge.key_variable for judge in judges]
+    keys += [name for judge in judges for name in judge.header_variables.values()]
     storage = storage_of(project, environment)
     return {
         "parquet_io_manager": ParquetIOManager(base_path=storage),

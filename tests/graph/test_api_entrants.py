@@ -95,6 +95,14 @@ def test_a_served_model_plays_and_a_second_run_needs_no_server(
     assert project.stored_files() == stored
 
 
+def test_the_audit_says_that_another_model_answered_for_an_entrant(project: SmallProject) -> None:
+    made = project.tables("audit", mode="headline")
+    found = made.metadata["audit", ""]["answered_by"]
+    assert found.startswith("served: ")
+    assert f"{len(BANK_ORDER)} of {len(BANK_ORDER)} " in found
+    assert "by 'tiny-as-served'" in found
+
+
 def test_a_prompt_without_an_answer_is_missing_and_a_check_says_why(
     project: SmallProject, chat: ChatServer
 ) -> None:

@@ -328,7 +328,9 @@ def test_what_the_config_does_not_ask_for_is_left_out_where_a_server_refuses_it(
     for response in completed.responses:
         assert response.diagnostics["not_sent"] == not_sent
         assert ("seed" in response.diagnostics) is ("seed" not in not_sent)
-    (warning,) = completed.warnings
+    other, warning = completed.warnings
+    assert f"{len(NAMES)} of {len(NAMES)} " in other
+    assert completed.figures["answered_by"] == other
     assert f"refuses {' and '.join(not_sent)}" in warning
 
 
@@ -361,7 +363,7 @@ def test_a_refusal_of_one_prompt_that_names_fields_takes_nothing_from_the_others
     completed = complete(chat, ledger, stop=("###",), max_concurrency=1)
     assert [*completed.reasons] == ["p07"]
     assert {"seed", "temperature", "stop"} <= chat.asked[-1].body.keys()
-    assert completed.warnings == []
+    assert completed.warnings == [completed.figures["answered_by"]]
 
 
 def test_a_thought_is_kept_beside_the_response_wherever_the_server_puts_it(
@@ -486,3 +488,9 @@ def test_a_key_that_no_header_can_carry_is_not_shown() -> None:
     with pytest.raises(InputError, match="SERVED_KEY") as caught:
         server_connection(api_entrant(api_key_env="SERVED_KEY"), {"SERVED_KEY": "schlüssel"})
     assert "schl" not in str(caught.value)
+
+
+def test_a_header_and_a_query_change_no_fingerprint() -> None:
+    plain = api_entrant()
+    other = api_entrant(headers={"x-team": "blue"}, query={"api-version": "2024-10-21"})
+    assert other.fingerprint(other.content_hash) == plain.fingerprint(plain.content_hash)

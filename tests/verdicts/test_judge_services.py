@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from tests.chat_server import chat_server
 from tests.judging.builders import SETTINGS, requests_for
 from tests.loopback.threaded_servers import LoopbackServer
 from tests.projects import SmallProject, make_project
@@ -197,3 +198,16 @@ def test_a_free_judges_replies_are_no_trouble_to_the_budget_of_a_paid_one(
     assert summary.requests_submitted > 10
     manifest = json.loads((summary.directory / "manifest.json").read_text())
     assert 0 < manifest["cost"]["total_usd"] < 1
+
+
+def test_a_check_says_which_other_model_answered_how_many(
+    tmp_path: Path,
+) -> None:
+    with chat_server() as chat:
+        chat.reply = lambda _body: "VERDICT: A"
+        project = judged_by(tmp_path / "project", chat.url.removesuffix("/v1"), model="tiny")
+        made = project.tables("judge_replies")
+        n_asked = len(chat.asked)
+    (warning,) = [each for each in made.warnings if each.startswith("judge_is_who_was_asked: ")]
+    assert f"{n_asked} of {n_asked} " in warning
+    assert "by 'tiny-as-served'" in warning

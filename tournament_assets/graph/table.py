@@ -177,6 +177,7 @@ _CORE = (
         untold=_BOUGHT_BEFORE,
         settings=settings.asking_settings,
         stored_as="stream",
+        checks={"judge_is_who_was_asked": "Every reply comes from the one model that was asked."},
         kinds=judging.judge_kinds,
     ),
     AssetRow(

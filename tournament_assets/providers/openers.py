@@ -26,7 +26,8 @@ def open_service(name: str, connection: ServiceConnection) -> AbstractContextMan
 def judge_problems(config: Judge, environment: Mapping[str, str]) -> list[str]:
     """Describe what prevents the judge from being asked, before anything is spent."""
     problem = config.key_problem(environment)
-    return [] if problem is None else [problem]
+    headers = [f"the judge {config.name!r}: {each}" for each in config.header_problems(environment)]
+    return [*([] if problem is None else [problem]), *headers]
 
 
 def unknown_model_problem(
@@ -96,5 +97,8 @@ class JudgeConnection:
             base_url=config.url(self.variables),
             folder=self.loopback_folder,
             key_variable=config.key_variable,
+            headers=config.plain_headers,
+            secret_headers=config.secret_headers(self.variables),
+            query=config.query or {},
         )
         return open_service(config.row.name, connection)

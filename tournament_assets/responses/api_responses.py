@@ -39,6 +39,7 @@ from tournament_assets.providers.openers import open_service, unknown_model_prob
 from tournament_assets.providers.response_reading import NoResponse, read_response
 from tournament_assets.reports.progress_bars import JudgingBar
 from tournament_assets.responses.local_responses import CompletedResponses, Work
+from tournament_assets.tournament.answering_models import AnsweringModels
 from tournament_assets.tournament.entrants import (
     AnthropicApiEntrant,
     AnyEntrant,
@@ -183,6 +184,7 @@ def server_connection(
                 f"{name}: the environment variable {key_name} holds characters that no header can "
                 "carry; expected the key of its server, and nothing else"
             )
+    problems.extend(f"{name}: {each}" for each in entrant.header_problems(environment))
     problems.raise_if_any()
     return ServiceConnection(
         api_key=key,
@@ -191,6 +193,9 @@ def server_connection(
         cap=entrant.max_tokens_field or "",
         timeout_seconds=entrant.timeout_seconds,
         unasked=frozenset(entrant.unasked),
+        headers=entrant.plain_headers,
+        secret_headers=entrant.secret_headers(environment),
+        query=entrant.query or {},
     )
 
 
@@ -318,18 +323,26 @@ def complete_by_service(
         by_prompt[prompt.fingerprint] for prompt in prompts if prompt.fingerprint in by_prompt
     ]
     refused = sorted({name for each in responses for name in each.diagnostics.get("not_sent", ())})
+    who = AnsweringModels(SERVICES[entrant.service], entrant.model)
+    who.counts.update(each.diagnostics.get("served_model") for each in responses)
+    other = {} if who.problem is None else {"answered_by": who.problem}
     return CompletedResponses(
         responses=responses,
         generated=len(by_prompt) - len(before),
         device=source,
         reasons=reasons,
-        figures={**work.figures, **_work(tally), **purchase.bill(terms.prices)},
+        figures={**work.figures, **_work(tally), **purchase.bill(terms.prices), **other},
         warnings=[
-            f"its server refuses {' and '.join(refused)}, which the config does not ask for; "
-            "responses are made without"
-        ]
-        if refused
-        else [],
+            *other.values(),
+            *(
+                [
+                    f"its server refuses {' and '.join(refused)}, which the config does not ask "
+                    "for; responses are made without"
+                ]
+                if refused
+                else []
+            ),
+        ],
     )
 
 

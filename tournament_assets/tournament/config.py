@@ -355,7 +355,7 @@ class TournamentConfig(_KeysOfExtras):
         The judge's address and price do not count either: a reply is kept under its question.
         Defaults do not count, so that adding a key to the schema changes no fingerprint.
         """
-        ways = ("base_url", "api_key_env", "max_in_flight", "waiting")
+        ways = ("base_url", "api_key_env", "headers", "query", "max_in_flight", "waiting")
         alike = self.by_default("gate", "owners", "report").model_copy(
             update={
                 "judges": tuple(each.by_default(*ways) for each in self.judges),

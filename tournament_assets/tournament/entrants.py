@@ -27,7 +27,12 @@ from tournament_assets.tournament.entrant_settings import (
 )
 from tournament_assets.tournament.hydra_entrants import CustomPoeEntrant, GeneratedEntrant
 from tournament_assets.tournament.judge_services import ANTHROPIC, OPENAI_API, owner_of
-from tournament_assets.tournament.places import Location, ResponsesPlace, ServerAddress
+from tournament_assets.tournament.places import (
+    Location,
+    RequestAdditions,
+    ResponsesPlace,
+    ServerAddress,
+)
 
 if TYPE_CHECKING:
     from tournament_assets.tournament.prompts import Prompt
@@ -45,7 +50,7 @@ SampleColumn = Literal[
 _VARIABLE_PATTERN = re.compile(r"[A-Z_][A-Z0-9_]*")
 
 
-class OpenAiApiEntrant(WrittenEntrant):
+class OpenAiApiEntrant(RequestAdditions, WrittenEntrant):
     """A model behind a server that speaks OpenAI's chat completions: vLLM, Ray Serve, a provider.
 
     No weights can be hashed: the model is known by its name and `revision`. If a server starts to
@@ -168,6 +173,8 @@ class OpenAiApiEntrant(WrittenEntrant):
             "model",
             "revision",
             "api_key_env",
+            "headers",
+            "query",
             "max_concurrency",
             "max_retries",
             "timeout_seconds",

@@ -18,7 +18,7 @@ from tournament_assets.tournament.judge_services import (
     ServiceName,
     expected_model,
 )
-from tournament_assets.tournament.places import Frozen, is_private, url_problem
+from tournament_assets.tournament.places import Frozen, RequestAdditions, is_private, url_problem
 
 _OWN_FIELDS = (
     "system",
@@ -58,7 +58,7 @@ class Waiting(Frozen):
     max_direct: int = Field(default=200, ge=0)
 
 
-class Judge(Frozen):
+class Judge(RequestAdditions):
     """One judge: a model of a service, how it is reached, and how long it is waited for.
 
     Attributes:
@@ -139,7 +139,7 @@ class Judge(Frozen):
 
     @model_validator(mode="after")
     def _is_sent_what_its_service_takes(self) -> "Judge":
-        for name in ("effort", "thinking_budget", "extra_body"):
+        for name in ("effort", "thinking_budget", "extra_body", "headers", "query"):
             if getattr(self, name) is not None and name not in self.row.takes:
                 others = [each.name for each in SERVICES.values() if name in each.takes]
                 raise ValueError(
@@ -184,9 +184,10 @@ class Judge(Frozen):
         return self.row.is_free or is_own
 
     @property
-    def door(self) -> tuple[str, str | None, str | None]:
+    def door(self) -> tuple[str | None, ...]:
         """Where it is asked and with which key; judges behind one door share a connection."""
-        return self.service, self.base_url, self.api_key_env
+        additions = repr((self.headers, self.query))
+        return self.service, self.base_url, self.api_key_env, additions
 
     @property
     def grace_seconds(self) -> float:

@@ -1,12 +1,21 @@
 """Where files and servers are, as a config names them; and the model that its parts build on."""
 
 import ipaddress
+import re
 import socket
 from collections.abc import Collection, Mapping
-from typing import ClassVar, Self
+from datetime import date
+from typing import Annotated, ClassVar, Self
 from urllib.parse import urlsplit
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    field_validator,
+    model_validator,
+)
 
 from tournament_assets.foundation.json_lines import JsonObject
 
@@ -118,6 +127,108 @@ class ServerAddress(Frozen):
     def base_url(self, environment: Mapping[str, str]) -> str:
         """Return the base URL; empty if the variable that holds it is not set."""
         return self.url or environment.get(self.env or "", "")
+
+
+_SECRET_NAME = re.compile(
+    r"auth|key|token|secret|passw|cookie|credential|^sig|^code$", re.IGNORECASE
+)
+_SECRET_VALUE = re.compile(
+    r"(?:bearer|basic)\s|(?=\S*[0-9])(?=\S*[a-z])[\w+/=.-]{24,}$", re.IGNORECASE
+)
+_HEADER_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
+_SET_BY_PROGRAM = frozenset({"host", "connection", "accept-encoding", "transfer-encoding"})
+
+
+class FromEnvironment(Frozen):
+    """A value that the environment holds.
+
+    Attributes:
+        env: The environment variable's name.
+    """
+
+    env: str = Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")
+
+
+_Text = Annotated[
+    str,
+    # YAML reads a version such as 2024-10-21 as a date.
+    BeforeValidator(lambda value: value.isoformat() if type(value) is date else value),
+]
+
+
+class RequestAdditions(Frozen):
+    """What every request to a server carries besides its address and key.
+
+    Neither is in a fingerprint or a request key: `model`, `revision` and `extra_body` say what
+    answers, these only how it is reached.
+
+    Attributes:
+        headers: Headers of every request, by name: a text, or `{env: NAME}` for a secret.
+        query: The query of every address, such as `api-version`; never a secret.
+    """
+
+    headers: dict[str, _Text | FromEnvironment] | None = None
+    query: dict[str, _Text] | None = None
+
+    @field_validator("headers", "query")
+    @classmethod
+    def _holds_no_secret(
+        cls, values: dict[str, str | FromEnvironment] | None
+    ) -> dict[str, str | FromEnvironment] | None:
+        for name, value in (values or {}).items():
+            if isinstance(value, str) and (_SECRET_NAME.search(name) or _SECRET_VALUE.match(value)):
+                raise ValueError(
+                    f"the value of {name!r} is not shown because it may be a secret; expected it "
+                    f"in the environment: headers: {{NAME: {{env: VARIABLE}}}}"
+                )
+            if isinstance(value, str) and not _is_for_headers(value):
+                raise ValueError(f"the value of {name!r} is empty or not printable ASCII")
+        return values
+
+    @field_validator("headers")
+    @classmethod
+    def _can_be_sent(
+        cls, headers: dict[str, str | FromEnvironment] | None
+    ) -> dict[str, str | FromEnvironment] | None:
+        for name in headers or {}:
+            is_ours = name.lower() in _SET_BY_PROGRAM or name.lower().startswith("content-")
+            if is_ours or not _HEADER_NAME.fullmatch(name):
+                raise ValueError(
+                    f"a header is called {name!r}; expected a name such as 'api-key', and none "
+                    "that the program sets by itself"
+                )
+        return headers
+
+    @property
+    def header_variables(self) -> dict[str, str]:
+        """The environment variables that hold headers, by the header's name."""
+        headers = (self.headers or {}).items()
+        return {name: value.env for name, value in headers if isinstance(value, FromEnvironment)}
+
+    @property
+    def plain_headers(self) -> dict[str, str]:
+        """The headers that the config holds."""
+        headers = (self.headers or {}).items()
+        return {name: value for name, value in headers if isinstance(value, str)}
+
+    def secret_headers(self, environment: Mapping[str, str]) -> dict[str, str]:
+        """Return the headers that the environment holds, without blanks around them."""
+        variables = self.header_variables.items()
+        return {name: environment.get(variable, "").strip() for name, variable in variables}
+
+    def header_problems(self, environment: Mapping[str, str]) -> list[str]:
+        """Explain which environment variables of headers are missing or cannot be sent."""
+        values = self.secret_headers(environment)
+        return [
+            f"the environment variable {variable} is not set or holds what no header can carry; "
+            f"expected the value of the header {name!r}; export it"
+            for name, variable in self.header_variables.items()
+            if not _is_for_headers(values[name])
+        ]
+
+
+def _is_for_headers(value: str) -> bool:
+    return bool(value) and value.isascii() and value.isprintable()
 
 
 def origin_of(url: str) -> str | None:

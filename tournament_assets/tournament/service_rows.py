@@ -19,6 +19,9 @@ class ServiceConnection:
         timeout_seconds: The longest wait for the reply to one request.
         unasked: Fields of requests that the config did not ask for: they are left out where the
             service refuses them.
+        headers: Headers of every request that are no secret.
+        secret_headers: Those that are; they are removed from whatever the service says.
+        query: The query of every address.
     """
 
     api_key: str = field(repr=False)
@@ -28,6 +31,9 @@ class ServiceConnection:
     cap: str = ""
     timeout_seconds: float = 600.0
     unasked: frozenset[str] = frozenset()
+    headers: Mapping[str, str] = field(default_factory=dict)
+    secret_headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    query: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +65,7 @@ class JudgeService:
         is_in_keys: Whether its name is part of request keys, because another service would reply
             differently to the same request.
         takes: Settings of a judge that it takes and that other services do not.
+        may_route: Whether a reply may name its model with a vendor, a tag or a file's path.
         grace_seconds: How long a batch may be missing from its list after an unconfirmed creation.
         poll_seconds: The first and the longest wait between two polls of a batch, for entrants of
             this service while another service judges.
@@ -82,6 +89,7 @@ class JudgeService:
     max_batch_bytes: int | None = None
     is_in_keys: bool = True
     takes: tuple[str, ...] = ()
+    may_route: bool = False
     grace_seconds: float = 600.0
     poll_seconds: tuple[float, float] = (30.0, 300.0)
 

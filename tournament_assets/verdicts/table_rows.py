@@ -121,6 +121,7 @@ def pairs_of(match_list: AnyTable) -> list[PairToJudge]:
 
 
 FindReplies = Callable[[Iterable[str]], Iterable[StoredReply]]
+NoteModel = Callable[[str, str | None], None]
 
 
 _REQUESTS_AT_ONCE = 1_000
@@ -134,12 +135,14 @@ def reply_rows(
     *,
     identical: Iterable[PairToJudge] = (),
     withheld: AbstractSet[str] = frozenset(),
+    note_model: NoteModel = lambda _asked, _answering: None,
 ) -> Iterator[JudgeReplyRow]:
     """Yield the table `judge_replies`: a row for each presentation and reply to it.
 
     A presentation without a reply has one row too, which says so, and whether it is one of the
     `withheld` requests, whose reply was paid for and could not be read. Replies are looked up
-    lazily, some requests at a time.
+    lazily, some requests at a time; `note_model` takes the model that each was asked of, and the
+    one that it names.
     """
     sources = {pair.prompt_id: pair.source for pair in pairs}
     not_asked = {pair_key(pair) for pair in identical}
@@ -148,7 +151,7 @@ def reply_rows(
         by_key: dict[str, list[StoredReply]] = {}
         for reply in find_replies(request.request_key for request in part):
             by_key.setdefault(reply.request_key, []).append(reply)
-        yield from _rows_of(part, by_key, sources, rubric, not_asked, withheld)
+        yield from _rows_of(part, by_key, sources, rubric, not_asked, withheld, note_model)
 
 
 def _rows_of(
@@ -158,6 +161,7 @@ def _rows_of(
     rubric: Rubric,
     not_asked: Container[PairKey],
     withheld: Container[str],
+    note_model: NoteModel,
 ) -> Iterator[JudgeReplyRow]:
     for request in requests:
         row = partial(
@@ -186,6 +190,8 @@ def _rows_of(
             tokens: dict[str, Any] = {
                 name: getattr(reply.usage, name, None) for name in TOKEN_NAMES
             }
+            if reply.result_type == "succeeded":
+                note_model(request.params["model"], reply.model)
             yield row(
                 **tokens,
                 attempt=reply.attempt,

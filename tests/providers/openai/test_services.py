@@ -2,10 +2,12 @@ import json
 import re
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
+from datetime import date
 from pathlib import Path
 from typing import Any
 
 import pytest
+from pydantic import ValidationError
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 
 from tests.chat_server import DROP, MODEL, ChatServer, completion, refusal
@@ -25,7 +27,9 @@ from tournament_assets.judging.requests.verdict_parsing import output_config
 from tournament_assets.providers.openai import services as adapter
 from tournament_assets.providers.openai.services import OpenAiBatches, OpenAiChat, open_chat
 from tournament_assets.providers.openai.wire_format import NEW_CAP
+from tournament_assets.providers.openers import JudgeConnection, judge_problems
 from tournament_assets.tournament.judge_services import ServiceConnection
+from tournament_assets.tournament.judges import Judge
 
 KEY = "sk-judge-0123456789"
 
@@ -498,3 +502,52 @@ def test_a_row_that_repeats_the_key_is_read_without_it() -> None:
     assert found.error_message == "bad key\n[key]"
     assert "0 1 2" not in found.raw
     assert "[key]" in found.raw
+
+
+def test_headers_and_query_go_with_every_request_and_secrets_into_no_word(
+    chat: ChatServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(0)
+    chat.wants = ({"api-key": KEY, "x-team": "blue"}, {"api-version": "2024-10-21"})
+    config = Judge.model_validate(
+        {
+            "service": "openai_api",
+            "model": MODEL,
+            "base_url": chat.url,
+            "headers": {"api-key": {"env": "AZURE_KEY"}, "X-Team": "blue"},
+            "query": {"api-version": date(2024, 10, 21)},
+        }
+    )
+    connection = JudgeConnection(Path("unused"), {"AZURE_KEY": f"{KEY}\n"})
+    with connection.service(config) as service:
+        assert service.check_model(MODEL) is None
+        assert isinstance(service, OpenAiChat)
+        assert service.list_models() == [MODEL]
+        asked = params(model=MODEL)
+        assert service.ask_directly(SubmittedRequest("ours", asked)).result_type == "succeeded"
+        chat.wants = ({"api-key": "other"}, {})
+        with pytest.raises(JudgeError) as caught:
+            service.ask_directly(SubmittedRequest("ours", asked))
+    assert chat.looks == 1
+    for text in (str(caught.value), caplog.text, repr(connection), repr(config)):
+        assert KEY not in text
+    assert "AZURE_KEY" in judge_problems(config, {})[0]
+
+
+@pytest.mark.parametrize(
+    "additions",
+    [
+        {"headers": {"api-key": "plain"}},
+        {"headers": {"x-any": "sk-0123456789abcdefghijklmn"}},
+        {"headers": {"x-any": "Bearer me"}},
+        {"headers": {"Host": "elsewhere"}},
+        {"headers": {"x-any": "two\nlines"}},
+        {"headers": {"x any": "value"}},
+        {"query": {"api-key": "plain"}},
+        {"query": {"sig": "plain"}},
+    ],
+)
+def test_a_header_that_is_a_secret_or_cannot_be_sent_is_refused_unseen(additions: Any) -> None:
+    with pytest.raises(ValidationError) as caught:
+        Judge.model_validate({"service": "openai_api", "model": MODEL, **additions})
+    assert not any(word in str(caught.value) for word in ("plain", "sk-01", "Bearer me"))

@@ -28,6 +28,7 @@ from tournament_assets.reports.cost_estimate import (
     price_rows,
 )
 from tournament_assets.storage.tables import StoredTable, WrittenTable, write_table
+from tournament_assets.tournament.answering_models import AnsweringModels
 from tournament_assets.tournament.asset_rows import (
     JudgeReplyRow,
     RequestsRow,
@@ -306,6 +307,7 @@ def _write_replies(
     work: _DimensionWork, tally: Tally, ledger: "Ledger"
 ) -> tuple["_CountedReplies", Made[WrittenTable[JudgeReplyRow]]]:
     requests = work.requests()
+    answered = {each.model: AnsweringModels(each.row, each.model) for each in work.judges}
     rows = reply_rows(
         by_pair(work.pairs, requests),
         work.pairs,
@@ -313,12 +315,18 @@ def _write_replies(
         work.rubric,
         identical=work.identical,
         withheld=tally.withheld,
+        note_model=lambda asked, answering: answered[asked].counts.update([answering]),
     )
     counted = _CountedReplies(rows)
     shown = Shown(counted, ("prompt_id", "entrant_a", "entrant_b", "presentation", "reply"))
     written = write_table(JudgeReplyRow, shown)
     metadata = _reply_metadata(work, requests, counted, tally)
-    return counted, Made(written, metadata={**metadata, "first_rows": shown.markdown})
+    who = Check(
+        "judge_is_who_was_asked",
+        passed=not any(each.problem for each in answered.values()),
+        description=f"{work.step.where}: {'; '.join(each.sentence for each in answered.values())}",
+    )
+    return counted, Made(written, metadata={**metadata, "first_rows": shown.markdown}, checks=[who])
 
 
 def _judging(

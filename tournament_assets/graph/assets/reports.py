@@ -1,5 +1,6 @@
 """From ratings to the tables people read: battles, leaderboard, audits and the fair comparison."""
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -58,6 +59,7 @@ from tournament_assets.storage.tables import (
     texts_of,
     write_table,
 )
+from tournament_assets.tournament.answering_models import AnsweringModels
 from tournament_assets.tournament.asset_rows import (
     BattleRow,
     CoverageRow,
@@ -69,6 +71,7 @@ from tournament_assets.tournament.asset_rows import (
 )
 from tournament_assets.tournament.battles import battles_from_judgments, settings_of_run
 from tournament_assets.tournament.config import TournamentConfig
+from tournament_assets.tournament.judge_services import SERVICES
 from tournament_assets.tournament.prompts import GeneratedResponse, Prompt, answer_key
 from tournament_assets.verdicts.rounds import goal_of_rounds
 from tournament_assets.verdicts.table_rows import (
@@ -257,9 +260,25 @@ def audit(
     missingness = check_missingness(rows, max_spread=config.checks.max_missing_spread)
     return Made(
         rows,
-        metadata=_audit_metadata(config, rows, missingness),
+        metadata={
+            **_audit_metadata(config, rows, missingness),
+            **_other_models(config, entrant_responses),
+        },
         checks=[_missingness_check(missingness, where=step.where)],
     )
+
+
+def _other_models(config: TournamentConfig, responses: Frames) -> dict[str, str]:
+    """Say which served entrants were answered for by another model; empty if none was."""
+    problems = []
+    for entrant in config.entrants:
+        service, model = (getattr(entrant, name, None) for name in ("service", "model"))
+        if service in SERVICES and entrant.entrant_id in responses:
+            who = AnsweringModels(SERVICES[service], str(model))
+            texts = responses[entrant.entrant_id]["diagnostics"]
+            who.counts.update(json.loads(text).get("served_model") for text in texts)
+            problems += [f"{entrant.entrant_id}: {who.problem}"] if who.problem else []
+    return {"answered_by": "; ".join(problems)} if problems else {}
 
 
 def _refuse_silence(rows: Sequence[CoverageRow], *, where: str) -> None:

@@ -86,7 +86,7 @@ class OpenAiChat(ServiceAnswers):
     def __init__(self, connection: ServiceConnection) -> None:
         base_url = connection.base_url or OWN_URL
         self._key = clean_key(connection.api_key, name=connection.key_variable) or None
-        self._keys = [self._key] if self._key else []
+        self._keys = [*filter(None, (self._key, *connection.secret_headers.values()))]
         self._address = origin_of(base_url) or "the server"
         self._seconds = connection.timeout_seconds
         cap = connection.cap or (NEW_CAP if base_url == OWN_URL else OLD_CAP)
@@ -96,7 +96,12 @@ class OpenAiChat(ServiceAnswers):
             cap, is_settled=bool(connection.cap), optional=connection.unasked | {SCHEMA}
         )
         self._client = open_client(
-            base_url, self._key, timeout_seconds=_LOOK_SECONDS, on_answer=self._note_time
+            base_url,
+            self._key,
+            timeout_seconds=_LOOK_SECONDS,
+            on_answer=self._note_time,
+            headers={**connection.headers, **connection.secret_headers},
+            query=connection.query,
         )
 
     def close(self) -> None:
@@ -183,7 +188,7 @@ class OpenAiChat(ServiceAnswers):
                 cast_to=httpx2.Response,
                 options={"timeout": openai.Timeout(seconds, connect=CONNECT_SECONDS)},
             )
-        return self._read_object(hide_key(response.text, self._key), task, may_cost=True)
+        return self._read_object(self._hide(response.text), task, may_cost=True)
 
     @contextmanager
     def _translated_errors(
@@ -202,7 +207,12 @@ class OpenAiChat(ServiceAnswers):
             ) from None
 
     def _tidy(self, text: str) -> str:
-        return quote_service(text, key=self._key, length=_QUOTED_LENGTH)
+        return quote_service(self._hide(text), key=None, length=_QUOTED_LENGTH)
+
+    def _hide(self, text: str) -> str:
+        for key in self._keys:
+            text = hide_key(text, key)
+        return text
 
 
 def _read_models(text: str) -> list[str]:

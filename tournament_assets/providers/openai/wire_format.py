@@ -61,8 +61,10 @@ def open_client(
     *,
     timeout_seconds: float,
     on_answer: "Callable[[httpx2.Response], None]",
+    headers: Mapping[str, str],
+    query: Mapping[str, str],
 ) -> "openai.OpenAI":
-    """Return the SDK's client, which sends only this key and never retries."""
+    """Return the SDK's client, which sends only what it is given here, and never retries."""
     import openai
 
     def set_headers(request: "httpx2.Request") -> None:
@@ -70,6 +72,9 @@ def open_client(
             del request.headers[name]
         if api_key is not None:
             request.headers["authorization"] = f"Bearer {api_key}"
+        request.headers.update(headers)
+        if query:
+            request.url = request.url.copy_merge_params(query)
 
     return openai.OpenAI(
         base_url=base_url,
