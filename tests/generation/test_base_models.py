@@ -14,11 +14,11 @@ from tournament_assets.generation.models.base_models import (
     Residence,
     decoding_threads,
     dtype_for,
-    is_batchable,
     load_base,
     pick_device,
     transformers_logging_off,
 )
+from tournament_assets.generation.models.batch_probe import is_batchable
 
 from .builders import TINY
 

@@ -81,7 +81,9 @@ _MOST_PARAMETERS = 6_000_000
 
 def _tiny_fields(config: Any, tokenizer: Any) -> dict[str, Any]:
     fields = config.to_dict()
-    tiny = {name: size for name, size in _SIZES.items() if fields.get(name) is not None}
+    tiny: dict[str, Any] = {
+        name: size for name, size in _SIZES.items() if fields.get(name) is not None
+    }
     end = tokenizer.eos_token_id
     tiny |= {f"{name}_token_id": end for name in ("eos", "bos", "pad")}
     tiny |= {"vocab_size": len(tokenizer), "initializer_range": 0.3}
@@ -115,7 +117,7 @@ def build_tiny(model_type: str, tokenizer: Any) -> Any:
 def test_every_family_answers_in_a_batch_as_it_does_alone_or_is_played_alone() -> None:
     tokenizer = AutoTokenizer.from_pretrained(TINY, padding_side="left")
     prompts = [Prompt(f"p{n}", "Which vitamin? " * n, "test") for n in _TEST_LENGTHS]
-    batchable, alone = set(), set()
+    batchable, alone = set[str](), set[str]()
     different: dict[str, object] = {}
     for model_type in sorted(MODEL_FOR_CAUSAL_LM_MAPPING_NAMES):
         with transformers_logging_off():

@@ -262,8 +262,12 @@ def test_what_entrants_share_is_told_once_with_all_their_names(tmp_path: Path) -
 def test_heads_on_a_base_that_carries_none_are_refused_before_anything_is_loaded(
     tmp_path: Path,
 ) -> None:
-    bases = {"llama": {"model_type": "llama"}, "flat": {"num_hidden_layers": 2}}
-    entrants, loaded = [], []
+    bases: dict[str, dict[str, Any]] = {
+        "llama": {"model_type": "llama"},
+        "flat": {"num_hidden_layers": 2},
+    }
+    entrants: list[Any] = []
+    loaded: list[str] = []
     files = write_heads(tmp_path)
     for name, changes in bases.items():
         base = Path(shutil.copytree(TINY, tmp_path / name))

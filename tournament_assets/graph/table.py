@@ -134,7 +134,7 @@ _CORE = (
         checks={
             "response_coverage": "Every selected prompt is answered.",
             "no_empty_response": "Every response says something.",
-            "no_thought_in_response": "No response holds a mark of a thought.",
+            "no_thought_in_response": "No response holds a mark of a thought or a chat template.",
         },
         kinds=_entrant_kinds,
         where=Where(on_gpu=_generates),

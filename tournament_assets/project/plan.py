@@ -150,6 +150,7 @@ def requests_for_pairs(
             reply_format=judging.reply_format,
             domain=judging.domain,
             temperature=judge.temperature,
+            breaks_templates=judge.row.reads_marks,
             further=judge.further_params,
             identity=judge.identity,
         ),

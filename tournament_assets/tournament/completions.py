@@ -327,6 +327,45 @@ def thought_mark_in(text: str) -> str | None:
     return min(places)[1] if places else None
 
 
+_CONTROL_TOKEN = re.compile(
+    r"<[|\uff5c][^<>\n]{1,40}>|<[^<>\n|\uff5c]{1,40}[|\uff5c]>"  # ChatML, Llama, DeepSeek
+    r"|</?s>|<</?SYS>>|</?(?:bos|eos|pad|unk|mask|eod|eot|sop|eop|im_start|im_end)>"
+    r"|<(?:start|end)_of_(?:turn|text|image|utterance)>|<(?:extra_id_|unused|reserved)_?\d+>"
+    r"|<(?:begin|end)_(?:of_)?\w{1,20}>|\[\|[\w ]{1,30}\|\]"
+    r"|\[/?(?:INST|SYSTEM_PROMPT|AVAILABLE_TOOLS|TOOL_CALLS|TOOL_RESULTS|TOOL_CONTENT|IMG|ARGS)\]"
+    r"|\[(?:gMASK|sMASK|BOS|EOS|CLS|SEP|PAD|UNK)\]",
+    re.IGNORECASE,
+)
+"""What chat templates write between turns, as one token of their own."""
+_THOUGHT_MARK = re.compile(
+    "|".join(re.escape(mark) for pair in THOUGHT_MARKS for mark in pair), re.IGNORECASE
+)
+_BREAK = "\N{MIDDLE DOT}"
+"""Stands behind the first character of a mark that a judge must not read as one."""
+
+
+def mark_in(text: str) -> str | None:
+    """Return the first mark of a thought or of a chat template in a text; None without any."""
+    control = _CONTROL_TOKEN.search(text)
+    thought = thought_mark_in(text)
+    return thought if thought is not None or control is None else control[0]
+
+
+def break_marks(text: str, *, of_templates: bool) -> str:
+    """Return a text in which no mark is one: a visible dot stands in each.
+
+    A judge that quotes a mark of a thought would be read as if it thought aloud. A mark of a chat
+    template is a token of its own for a server that reads texts with their marks: it would see
+    turns that nobody took.
+
+    Args:
+        of_templates: Whether to break those of chat templates, too.
+    """
+    for pattern in (_THOUGHT_MARK, *([_CONTROL_TOKEN] if of_templates else [])):
+        text = pattern.sub(lambda mark: f"{mark[0][0]}{_BREAK}{mark[0][1:]}", text)
+    return text
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Completion:
     """What a model wrote to one prompt, as it came.

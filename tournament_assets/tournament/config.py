@@ -89,7 +89,8 @@ class CheckThresholds(Frozen):
         min_corrupted_wins: Share of responses that win against an answer to another prompt.
         max_injection_gain: Share of pairs in which an injected text moves the verdict towards its
             response.
-        max_marked_responses: Share of an entrant's judged responses that hold marks of thoughts.
+        max_marked_responses: Share of an entrant's judged responses that hold marks of
+            thoughts or chat templates.
         min_transitivity_p: P-value of the number of cycles if outcomes were independent on one
             scale.
     """

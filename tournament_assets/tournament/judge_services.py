@@ -45,6 +45,7 @@ OPENAI_API = JudgeService(
     channel="direct",
     takes=("effort", "extra_body", "headers", "query"),
     may_route=True,
+    reads_marks=True,
     poll_seconds=(0.5, 30.0),
 )
 OPENAI_BATCH = JudgeService(

@@ -66,6 +66,7 @@ class JudgeService:
             differently to the same request.
         takes: Settings of a judge that it takes and that other services do not.
         may_route: Whether a reply may name its model with a vendor, a tag or a file's path.
+        reads_marks: Whether its servers may take the marks of chat templates in a text for tokens.
         grace_seconds: How long a batch may be missing from its list after an unconfirmed creation.
         poll_seconds: The first and the longest wait between two polls of a batch, for entrants of
             this service while another service judges.
@@ -90,6 +91,7 @@ class JudgeService:
     is_in_keys: bool = True
     takes: tuple[str, ...] = ()
     may_route: bool = False
+    reads_marks: bool = False
     grace_seconds: float = 600.0
     poll_seconds: tuple[float, float] = (30.0, 300.0)
 

@@ -22,7 +22,7 @@ from tournament_assets.tournament.asset_rows import (
     MatchRow,
     RatingRow,
 )
-from tournament_assets.tournament.completions import thought_mark_in
+from tournament_assets.tournament.completions import mark_in
 from tournament_assets.tournament.verdicts import Outcome
 
 
@@ -72,7 +72,7 @@ def marked_responses(matches: AnyTable) -> dict[str | None, Estimate]:
     for row in rows_of(MatchRow, matches):
         for name, text in ((row.entrant_a, row.response_a), (row.entrant_b, row.response_b)):
             if text not in marks:
-                marks[text] = thought_mark_in(text)
+                marks[text] = mark_in(text)
             texts[name][row.prompt_id, row.sample] = marks[text]
     shares: dict[str | None, Estimate] = {}
     for name, of_entrant in texts.items():

@@ -99,11 +99,12 @@ _IN_ORDER = (
     ),
     Measure(
         "marked_responses",
-        "marks of thoughts",
-        "Of the entrant's judged responses, this share holds marks of thoughts, such as <think>.",
-        "What the model thought aloud may have been judged as its answer: set `strip: think` for "
-        "the entrant, which generates nothing again; where it is set, look at the marks that are "
-        "left.",
+        "marks in responses",
+        "Of the entrant's judged responses, this share holds marks of thoughts or chat templates, "
+        "such as <think> or <|im_end|>.",
+        "What the model thought aloud, or turns that nobody took, may have been judged as its "
+        "answer: set `strip: think` for the entrant, which generates nothing again; where it is "
+        "set, look at the marks that are left.",
         "share",
         "response",
         find=panel.marked,

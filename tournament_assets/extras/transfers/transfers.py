@@ -145,7 +145,7 @@ def _asked_today(
 ) -> dict[tuple[str, str, str], list[_Asked]]:
     """Return today's requests by prompt and entrants, in the order they are shown."""
     load_rubric(plan.config, plan.project, dimension)  # says what is wrong with it
-    rubric = (plan.project.folder / plan.config.dimensions[dimension].rubric).read_text("utf-8")
+    rubric = (plan.project.folder / plan.config.dimensions[dimension].rubric).read_text("utf-8-sig")
     by_names: dict[tuple[str, str, str], list[_Asked]] = {}
     for requests in (
         existing_requests(plan, mode, judge, ledger=ledger)[dimension]

@@ -27,7 +27,7 @@ from tournament_assets.responses.entrant_responses import (
 from tournament_assets.responses.local_responses import CompletedResponses
 from tournament_assets.storage.tables import rows_of
 from tournament_assets.tournament.asset_rows import RequestsRow, ResponseRow
-from tournament_assets.tournament.completions import thought_mark_in
+from tournament_assets.tournament.completions import mark_in
 from tournament_assets.tournament.entrants import AnyEntrant, get_entrant
 from tournament_assets.tournament.prompts import (
     GeneratedResponse,
@@ -302,13 +302,13 @@ def _empty_check(responses: Sequence[GeneratedResponse], *, where: str) -> Check
 
 
 def _marks_check(responses: Sequence[GeneratedResponse], *, where: str) -> Check:
-    marks = Counter(mark for each in responses if (mark := thought_mark_in(each.text)) is not None)
+    marks = Counter(mark for each in responses if (mark := mark_in(each.text)) is not None)
     listed = ", ".join(f"{count} hold {mark}" for mark, count in sorted(marks.items()))
     return Check(
         "no_thought_in_response",
         passed=not marks,
         description=(
-            f"{where}: no response holds a mark of a thought"
+            f"{where}: no response holds a mark of a thought or of a chat template"
             if not marks
             else f"{where}: of {format_plural(len(responses), 'response')} {listed}; what was "
             "thought aloud may be judged as the answer; set strip: think, which generates nothing "

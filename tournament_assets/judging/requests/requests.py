@@ -25,6 +25,7 @@ from tournament_assets.judging.requests.pairs import (
 )
 from tournament_assets.judging.requests.system_prompt import judge_system_prompt
 from tournament_assets.judging.requests.verdict_parsing import ReplyFormat, output_config
+from tournament_assets.tournament.completions import break_marks
 from tournament_assets.tournament.judges import Rubric
 from tournament_assets.tournament.prompts import CURATED_SOURCE
 
@@ -49,6 +50,7 @@ class RequestSettings:
         domain: What the built-in instructions call the prompts, such as `medical`; empty for
             prompts of any kind.
         temperature: The judge's sampling temperature; not sent if None.
+        breaks_templates: Whether marks of chat templates are broken in what the judge sees.
         further: Further parameters, where the judge gives some; of `output_config` a part.
         identity: Part of the keys besides what is sent, so that a reply to the same request from
             another service or revision is not taken for this one's; empty for the services
@@ -62,6 +64,7 @@ class RequestSettings:
     reply_format: ReplyFormat = "line"
     domain: str = ""
     temperature: float | None = None
+    breaks_templates: bool = False
     further: JsonObject = field(default_factory=dict)
     identity: Mapping[str, str] = field(default_factory=dict)
 
@@ -127,6 +130,9 @@ def build_user_message(
         parts.append(("expected_behavior", pair.expected_behavior))
     parts.append(("response_a", pair.response_b if swapped else pair.response_a))
     parts.append(("response_b", pair.response_a if swapped else pair.response_b))
+    parts = [
+        (name, break_marks(text, of_templates=settings.breaks_templates)) for name, text in parts
+    ]
     fence = fingerprint(parts)[:_FENCE_LENGTH]
     return "\n\n".join(
         f'<{name} fence="{fence}">\n{printable(text)}\n</{name} fence="{fence}">'
