@@ -491,7 +491,7 @@ def test_half_a_character_is_refused_in_every_kind_of_file(tmp_path: Path) -> No
         (b"", "is empty"),
         (b"PAR1 cut", "Parquet"),
         (b"PK\x03\x04 an eval log", "inspect log convert --to json"),
-        (b"PK\x03\x04 a workbook", "save an Excel workbook as CSV"),
+        (b"PK\x03\x04 a workbook", "or an Excel workbook"),
         (b'{"samples": [', "not JSON"),
     ],
 )

@@ -36,6 +36,7 @@ from tournament_assets.storage.row_files import (
     csv_rows,
     parquet_rows,
     read_json_list,
+    read_rows,
     sample_file,
 )
 from tournament_assets.tournament.battles import Battle, BattleSource, RatingSettings
@@ -190,6 +191,8 @@ class RowFormat:
                 return parquet_rows(path, names)
             case "json list":
                 return read_json_list(path)
+            case "xlsx":
+                return read_rows(path, "xlsx")
             case _:
                 return numbered_lines(path)
 

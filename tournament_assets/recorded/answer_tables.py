@@ -10,9 +10,11 @@ empty answer, which loses. A word such as `NA` is an answer like any other.
 
 import math
 import re
+import shlex
+import unicodedata
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -22,6 +24,7 @@ from tournament_assets.foundation.errors import InputError, Problems
 from tournament_assets.foundation.formatting import format_plural
 from tournament_assets.foundation.json_lines import JsonObject, refuse_half_characters
 from tournament_assets.storage.row_files import read_rows, sample_file
+from tournament_assets.tournament.completions import Message
 from tournament_assets.tournament.prompts import CURATED_SOURCE, Prompt
 
 ColumnRole = Literal["prompt_id", "prompt", "gold_answer", "source", "entrant", "response"]
@@ -29,7 +32,16 @@ ColumnRole = Literal["prompt_id", "prompt", "gold_answer", "source", "entrant", 
 ROLES: tuple[ColumnRole, ...] = get_args(ColumnRole)
 _USUAL_NAMES: Mapping[ColumnRole, tuple[str, ...]] = {
     "prompt_id": ("prompt_id", "id", "question_id", "uid", "doc_id", "item_id"),
-    "prompt": ("prompt", "question", "instruction", "input", "query", "prompt_text", "user"),
+    "prompt": (
+        "prompt",
+        "question",
+        "instruction",
+        "input",
+        "query",
+        "prompt_text",
+        "user",
+        "text",
+    ),
     "gold_answer": (
         "gold_answer",
         "gold",
@@ -46,11 +58,17 @@ _USUAL_NAMES: Mapping[ColumnRole, tuple[str, ...]] = {
     "entrant": ("entrant", "entrant_id", "model", "model_id", "generator", "system", "assistant"),
     "response": ("response", "response_text", "answer", "output", "completion", "generation"),
 }
-_NO_ENTRANTS = re.compile(
-    r"(comments?|cost|date|datasplit|finish_reason|index|latency|name|no|notes?|nr|number|rating|"
-    r"row|score|seconds|split|tags?|time|timestamp|(\w+_)?tokens|unnamed:_\d+|url)"
+_NUMBER_OR_DATE = re.compile(
+    r"[-+(]?[$\u20ac\u00a3]?\d[\d.,:/ T+-]*(%|ms|s|Z|USD|EUR|tokens?)?\)?"
+    r"|true|false|yes|no|\W+|https?://\S+",
+    re.IGNORECASE,
 )
-"""Names of columns that tables have besides answers."""
+_MAY_COMMENT = re.compile(
+    r"(\w+_)?(comments?|notes?|feedback|remarks?|rationale|reason(ing)?|explanation|critique|context|"
+    r"justification|background|description|summary)"
+)
+"""Names of columns of prose that may be about the answers instead of being some."""
+_SHORT, _FEW = 40, 4  # characters of a label; rows that show whether texts repeat
 _SPREADSHEET_ERRORS = frozenset(
     ("#DIV/0!", "#N/A", "#NAME?", "#NULL!", "#NUM!", "#REF!", "#VALUE!", "#SPILL!", "#CALC!")
 )
@@ -68,6 +86,8 @@ class AnswerTable:
         names: Each entrant's name in the table, by its id.
         layout: `wide` or `long`.
         notes: A sentence for each thing left out or read in a way the user should know.
+        understood: What each used column holds, with a cell of it, a line each; and how to say
+            otherwise.
     """
 
     prompts: tuple[Prompt, ...]
@@ -75,6 +95,7 @@ class AnswerTable:
     names: Mapping[str, str]
     layout: Literal["wide", "long"]
     notes: tuple[str, ...] = ()
+    understood: tuple[str, ...] = ()
 
     @property
     def entrants(self) -> tuple[str, ...]:
@@ -131,9 +152,27 @@ def read_answers(path: Path, *, columns: Columns | None = None) -> AnswerTable:
     Raises:
         InputError: With every problem, each with its line and column.
     """
-    return arrange_answers(
-        read_rows(path, sample_file(path).kind), title=path.name, columns=columns
-    )
+    sample = sample_file(path)
+    rows = [(where, _without_chat(row)) for where, row in read_rows(path, sample.kind)]
+    table = arrange_answers(rows, title=path.name, columns=columns)
+    return replace(table, notes=(*([sample.note] if sample.note else []), *table.notes))
+
+
+def _without_chat(row: JsonObject) -> JsonObject:
+    """Return a row whose prompt and answer are the turns of a chat; another as it is.
+
+    A chat of more than one question, or with parts that are no text, is left as it is, and refused.
+    """
+    turns = row.get("messages")
+    if not isinstance(turns, list) or not all(isinstance(turn, Mapping) for turn in turns):
+        return row
+    messages = [Message.read(turn) for turn in turns]
+    texts = {message.role: message.text for message in messages}
+    roles = [message.role for message in messages if message.role != "system"]
+    if roles != ["user", "assistant"] or any(m.kinds - {"text", "thinking"} for m in messages):
+        return row
+    others = {name: value for name, value in row.items() if name != "messages"}
+    return {"prompt": texts["user"], "response": texts["assistant"], **others}
 
 
 def frame_answers(frame: pd.DataFrame, *, columns: Columns | None = None) -> AnswerTable:
@@ -200,7 +239,7 @@ def describe_answers(answers: AnswerTable, *, title: str) -> list[str]:
                 f"seldom filled: {_listed(seldom)}; to leave it out, name the others with "
                 "--columns response=COLUMN, and write to another folder"
             )
-    return [*lines, *answers.notes]
+    return [*lines, *answers.notes, *answers.understood]
 
 
 def arrange_answers(
@@ -222,11 +261,27 @@ def arrange_answers(
     with_cells = {name for _, row in filled for name, value in row.items() if value is not None}
     if all(str(row.get("")).isdecimal() for _, row in filled):
         with_cells -= {""}  # row numbers, which pandas writes without a column name
-    layout = _find_layout([name for name in names if name in with_cells], names, title, columns)
+    cells = {
+        name: [row[name] for _, row in filled if row.get(name) is not None] for name in with_cells
+    }
+    kept = {name: cells[name] for name in names if name in with_cells}
+    layout = _find_layout(kept, names, title, columns)
     gathered = _Gathered(layout, title)
     for where, row in filled:
         gathered.take(where, row)
-    return gathered.table()
+    return replace(gathered.table(), understood=tuple(_understood(layout, kept)))
+
+
+def _understood(layout: "_Layout", cells: Mapping[str, Sequence[Any]]) -> Iterator[str]:
+    roles = [(str(role), getattr(layout, role)) for role in ROLES if role != "response"]
+    used = [(role, name) for role, name in roles if name is not None]
+    used += [("response", name) for name in layout.responses]
+    for role, name in used:
+        shown = " ".join(str(next(iter(cells.get(name, [""])))).split())
+        example = f"{shown[:_SHORT]}…" if len(shown) > _SHORT else shown
+        yield f"  column {name!r} holds {role}: {example}"
+    options = " ".join(f"--columns {shlex.quote(f'{role}={name}')}" for role, name in used)
+    yield f"to read it otherwise, change this: {options}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,15 +299,42 @@ class _Layout:
         return "wide" if self.entrant is None else "long"
 
 
+def _holds_answers(cells: Sequence[Any]) -> bool:
+    """Whether the cells of a column are such as entrants write.
+
+    Numbers, dates, links and a few short texts that repeat are none.
+    """
+    texts = [cell.strip() for cell in cells if isinstance(cell, str)]
+    if len(texts) < len(cells) or all(_NUMBER_OR_DATE.fullmatch(text) for text in texts):
+        return False
+    is_short = max(map(len, texts)) <= _SHORT
+    return not (is_short and len(texts) >= _FEW and len({*texts}) <= len(texts) / 2)
+
+
+def _in_doubt(cells: Mapping[str, Sequence[Any]]) -> list[str]:
+    """Return the columns that may be about the answers of the others, instead of being some."""
+    longest = max(map(len, cells.values()), default=0)
+    return [
+        name
+        for name, values in cells.items()
+        if _MAY_COMMENT.fullmatch(_plain(name))
+        or (longest >= _FEW and all(len(str(value).split()) == 1 for value in values))
+    ]
+
+
 def _find_layout(
-    names: Sequence[str], all_names: Sequence[str], title: str, columns: Columns | None
+    cells: Mapping[str, Sequence[Any]],
+    all_names: Sequence[str],
+    title: str,
+    columns: Columns | None,
 ) -> _Layout:
     """Determine what each column holds.
 
     Args:
-        names: The columns that are not empty.
+        cells: The columns that are not empty, with what they hold.
         all_names: All columns.
     """
+    names = list(cells)
     named = dict(columns or {})
     _refuse_misnamed(named, all_names, title)
     taken = {name for role_names in named.values() for name in role_names}
@@ -266,14 +348,17 @@ def _find_layout(
         for role in ROLES
     }
     has_role = taken.union(*usual.values())
-    others = tuple(
-        name for name in names if name not in has_role and not _NO_ENTRANTS.fullmatch(_plain(name))
-    )
+    free = tuple(name for name in names if name not in has_role)
+    others = tuple(name for name in free if _holds_answers(cells[name]))
+    if len(others) < 2 and max(map(len, cells.values()), default=0) < _FEW:
+        others = free  # too few rows to tell a label from an answer
+    doubted = _in_doubt({name: cells[name] for name in others})
     columns_of = {role: [*named.get(role, ()), *usual[role]] for role in ROLES}
     first = {role: next(iter(columns_of[role]), None) for role in ROLES}
     named_entrant = next(iter(named.get("entrant", ())), None)
     entrant: str | None
     unclear: str | None = None
+    is_doubtful, sure = False, list[str]()
     match list(named.get("response", ())), first["entrant"], usual["response"]:
         case [response], entrant, _:
             responses: tuple[str, ...] = (response,)
@@ -284,6 +369,9 @@ def _find_layout(
         case _:
             entrant, responses = named_entrant, others
             unclear = next(iter(usual["response"]), None)
+            sure = [name for name in others if name not in doubted]
+            doubted = doubted if len(doubted) < len(others) else []
+            is_doubtful = bool(doubted)
     nameless = [name for name in responses if not name.strip()]
     is_few = len(responses) < 2 if entrant is None else len(responses) != 1
     problems = [
@@ -304,6 +392,12 @@ def _find_layout(
                 first["prompt"] is None,
                 "no column holds the prompts' text, which the judge is shown; it has "
                 f"{_listed(all_names)}; {_SAY_WHICH}",
+            ),
+            (
+                is_doubtful,
+                f"{_listed(doubted)} may hold answers or something about them; say which columns "
+                f"hold answers: {' '.join(f'--columns response={name!r}' for name in sure)}, and "
+                "so for the others that do",
             ),
             (
                 is_few,
@@ -525,7 +619,8 @@ def _identifiers(names: Iterable[str]) -> dict[str, str]:
     ids: dict[str, str] = {}
     used: set[str] = set()
     for number, name in enumerate(names, start=1):
-        words = re.sub(r"[_.]*[^A-Za-z0-9.-]+[_.]*", "_", name)
+        composed = unicodedata.normalize("NFC", name)
+        words = re.sub(r"[_.]*[^\w.-]+[_.]*", "_", composed)
         plain = words.strip("_.-") or f"entrant_{number}"
         options = (plain if again == 1 else f"{plain}_{again}" for again in range(1, 10_000))
         ids[name] = next(option for option in options if option.casefold() not in used)

@@ -37,7 +37,7 @@ class RecordedResponses:
         missing: Why a prompt that a row names has no response, by prompt id.
         left_out: What else the rows hold, counted by the reason for leaving it out.
         system: The system text under which all of them were written, if the file has it.
-        note: A clause that names columns which are filled and not used; empty without any.
+        note: What was assumed of the file, and which filled columns are not used.
     """
 
     responses: list[GeneratedResponse]
@@ -59,7 +59,7 @@ class RecordedResponses:
             if self.system
             else ""
         )
-        note = f"of the columns of its file ({self.format}) {self.note}" if self.note else ""
+        note = f"its file ({self.format}): {self.note}" if self.note else ""
         return tuple(sentence for sentence in (left_out, system, note) if sentence)
 
 

@@ -127,18 +127,21 @@ class SampleFile:
         samples: Its rows, in order.
         unused: How many rows fill each column that nothing was read from, if it varies and may
             matter.
+        assumed: What was taken for granted of the file, in a clause; empty without anything.
     """
 
     format: str
     samples: Sequence[Sample]
     unused: Mapping[str, int] = field(default_factory=dict)
+    assumed: str = ""
 
     @property
     def note(self) -> str:
-        """A clause that names the columns which are filled and not used; empty without any."""
+        """What was assumed, and which filled columns are not used; empty without any."""
         n = len(self.samples)
         listed = ", ".join(f"{name} ({count} of {n} filled)" for name, count in self.unused.items())
-        return f"not used: {listed}" if listed else ""
+        unused = f"not used: {listed}" if listed else ""
+        return "; ".join(clause for clause in (self.assumed, unused) if clause)
 
 
 def read_samples(
@@ -156,7 +159,7 @@ def read_samples(
     rows: Iterable[tuple[str, Any]] = read_rows(path, sample.kind)
     if chosen.rows_in is not None:
         rows = _rows_inside(rows, chosen.rows_in)
-    return _parse(chosen, rows)
+    return replace(_parse(chosen, rows), assumed=sample.note)
 
 
 def detect_format(path: Path) -> str:

@@ -9,6 +9,7 @@ import csv
 import io
 import json
 import re
+import zipfile
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -29,19 +30,21 @@ from tournament_assets.foundation.json_lines import (
     refuse_half_characters,
 )
 
-FileKind = Literal["parquet", "json lines", "json list", "json object", "csv"]
+FileKind = Literal["parquet", "json lines", "json list", "json object", "csv", "xlsx"]
 
 
 @dataclass(frozen=True, slots=True)
 class FileSample:
     """What the beginning of a file shows: the format of its rows and the names of its columns.
 
-    `first` is the first row of a JSON file; nothing for the other kinds.
+    `first` is the first row of a JSON file; nothing for the other kinds. `note` says what was
+    taken for granted, in a clause; empty without anything.
     """
 
     kind: FileKind
     columns: frozenset[str]
     first: JsonObject
+    note: str = ""
 
 
 def sample_file(path: Path) -> FileSample:
@@ -50,11 +53,13 @@ def sample_file(path: Path) -> FileSample:
         beginning = file.read(4)
     if beginning == b"PAR1":
         return FileSample("parquet", frozenset(parquet_schema(path).names), {})
+    if beginning == b"PK\x03\x04" and _is_workbook(path):
+        sheet, names, _ = _first_sheet(path)
+        return FileSample("xlsx", frozenset(names), {}, sheet)
     if beginning == b"PK\x03\x04":
         raise InputError(
-            f"{path}: the file is a ZIP archive; expected Parquet, JSON or CSV; save an Excel "
-            "workbook as CSV, write a .eval log of inspect as JSON (inspect log convert --to "
-            "json), or unpack it"
+            f"{path}: the file is a ZIP archive; expected Parquet, JSON, CSV or an Excel workbook; "
+            "write a .eval log of inspect as JSON (inspect log convert --to json), or unpack it"
         )
     if beginning[:2] in _UTF_16:
         return _csv_sample(path, beginning)
@@ -70,14 +75,90 @@ def sample_file(path: Path) -> FileSample:
     return _csv_sample(path, line)
 
 
+def _is_workbook(path: Path) -> bool:
+    try:
+        with zipfile.ZipFile(path) as archive:
+            return "xl/workbook.xml" in archive.namelist()
+    except (zipfile.BadZipFile, OSError):
+        return False
+
+
+def _first_sheet(path: Path) -> tuple[str, list[str], list[tuple[int, list[Json]]]]:
+    """Return what to say of a workbook's sheets, its columns, and its rows with their numbers."""
+    from openpyxl import load_workbook
+
+    try:
+        # By its content: openpyxl refuses a path that does not end in .xlsx.
+        book = load_workbook(io.BytesIO(path.read_bytes()), read_only=True, data_only=True)
+        sheet = book.worksheets[0]
+        rows = [(n, [_seen(cell) for cell in row]) for n, row in enumerate(sheet.values, start=1)]
+    except Exception as error:  # noqa: BLE001  # openpyxl raises what its parts raise
+        raise InputError(
+            f"{path}: the workbook cannot be read ({type(error).__name__}); expected a whole .xlsx "
+            "file; save it again, or as CSV"
+        ) from None
+    others = [each.title for each in book.worksheets[1:]]
+    note = f"of its sheets {sheet.title!r} was read, not {', '.join(map(repr, others))}"
+    start = _header_place([row for _, row in rows])
+    names = ["" if cell is None else str(cell).strip() for cell in rows[start][1]] if rows else []
+    return note if others else "", names, rows[start + 1 :]
+
+
+def _seen(cell: Any) -> Json:
+    """Return the text of a workbook's cell as somebody sees it; None of an empty one."""
+    if cell is None or isinstance(cell, str):
+        return cell if cell and cell.strip() else None
+    if isinstance(cell, bool):
+        return str(cell).upper()
+    if isinstance(cell, float) and cell.is_integer():
+        return str(int(cell))
+    return str(cell)
+
+
+def _xlsx_rows(path: Path) -> Iterator[tuple[str, JsonObject]]:
+    _, names, rows = _first_sheet(path)
+    _refuse_twice(path, names)
+    for number, cells in rows:
+        if any(cell is not None for cell in cells):
+            row = [*cells, *[None] * (len(names) - len(cells))]
+            yield f"{path.name}:row {number}", dict(zip(names, row, strict=False))
+
+
+_HEADER_ROWS = 10
+"""How many rows at the beginning of a table may be its header."""
+
+
+def _header_place(rows: Sequence[Sequence[Any]]) -> int:
+    """Return which row names the columns: the first that fills half as many cells as any row."""
+    filled = [sum(cell not in (None, "") for cell in row) for row in rows[: 3 * _HEADER_ROWS]]
+    needed = max(2, max(filled, default=0) / 2)
+    return next((n for n, count in enumerate(filled[:_HEADER_ROWS]) if count >= needed), 0)
+
+
+def _refuse_twice(path: Path, names: Sequence[str]) -> None:
+    twice = sorted({name for name in names if name and names.count(name) > 1})
+    if twice:
+        raise InputError(
+            f"{path}: the header has {', '.join(map(repr, twice))} more than once; expected every "
+            "column's name once; rename one"
+        )
+
+
 def _csv_sample(path: Path, beginning: bytes) -> FileSample:
-    names = _csv_layout(path).names
+    layout = _csv_layout(path)
+    names = layout.names
     if len(names) < 2:
         raise InputError(
             f"{path}: the file begins with {beginning[:40]!r}; expected Parquet, JSON lines, a "
             "JSON list, or CSV with a header"
         )
-    return FileSample("csv", frozenset(names), {})
+    notes = [
+        f"the text is not UTF-8 and was read as {layout.encoding}, as Excel saves CSV"
+        if layout.encoding == _WESTERN
+        else "",
+        f"the header is in line {layout.skipped + 1}" if layout.has_title else "",
+    ]
+    return FileSample("csv", frozenset(names), {}, "; ".join(note for note in notes if note))
 
 
 def _sample_objects(path: Path, where: str, line: bytes) -> FileSample:
@@ -111,6 +192,8 @@ def read_rows(path: Path, kind: FileKind) -> list[tuple[str, JsonObject]]:
         return read_json_lines(path)
     if kind == "parquet":
         return [(where, dict(row)) for where, row in parquet_rows(path, None)]
+    if kind == "xlsx":
+        return list(_xlsx_rows(path))
     if kind == "csv":
         rows = csv_rows(path)
         return [(at, {name: _cell(cell) for name, cell in row.items()}) for at, row in rows]
@@ -179,6 +262,7 @@ class _CsvLayout:
     delimiter: str
     skipped: int
     names: tuple[str, ...]
+    has_title: bool
 
 
 def _csv_layout(path: Path) -> _CsvLayout:
@@ -187,33 +271,66 @@ def _csv_layout(path: Path) -> _CsvLayout:
     The delimiter is the one by which most rows have as many cells as the header. `csv.Sniffer`
     counts characters instead and is misled by answers full of commas.
     """
-    with _opened(path) as file:
-        encoding = "utf-16" if file.read(2) in _UTF_16 else "utf-8-sig"
+    encoding = _encoding_of(path)
     with _csv_text(path, encoding) as text:
         beginning = text.read(_LOOKED_AT)
-    first = beginning.lstrip("\r\n").split("\n", 1)[0]
+    n_blank = len(beginning) - len(beginning.lstrip("\r\n"))
+    above = beginning[:n_blank].count("\n")
+    first, _, rest = beginning[n_blank:].partition("\n")
     if match := _DELIMITER_LINE.fullmatch(first):
-        beginning = beginning.lstrip("\r\n").partition("\n")[2]
+        beginning, above = rest, above + 1
+    else:
+        beginning = beginning[n_blank:]
     candidates = match[1] if match else _DELIMITERS
     tables = {each: _first_rows(beginning, each) for each in candidates}
+    places = {each: _header_place([row for _, row in tables[each]]) for each in candidates}
 
     def fit(delimiter: str) -> tuple[bool, int, int]:
-        header, *rows = tables[delimiter] or [[]]
-        return len(header) > 1, sum(len(row) == len(header) for row in rows), len(header)
+        (_, header), *rows = tables[delimiter][places[delimiter] :] or [(0, [])]
+        return len(header) > 1, sum(len(row) == len(header) for _, row in rows), len(header)
 
     delimiter = max(candidates, key=fit)
-    header = next(iter(tables[delimiter]), [])
-    return _CsvLayout(encoding, delimiter, int(bool(match)), tuple(map(str.strip, header)))
+    table, place = tables[delimiter], places[delimiter]
+    line, header = table[place] if table else (0, list[str]())
+    names = tuple(map(str.strip, header))
+    return _CsvLayout(encoding, delimiter, above + line, names, has_title=place > 0)
 
 
-def _first_rows(text: str, delimiter: str) -> list[list[str]]:
+def _first_rows(text: str, delimiter: str) -> list[tuple[int, list[str]]]:
+    """Return the first rows that are not empty, each with the number of lines before it."""
     csv.field_size_limit(LONGEST_LINE)  # a response may be longer than the 128 KiB allowed
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)
+    rows: list[tuple[int, list[str]]] = []
+    before = 0
     try:
-        return [
-            row for row in csv.reader(io.StringIO(text, newline=""), delimiter=delimiter) if row
-        ]
+        for row in reader:
+            if row:
+                rows.append((before, row))
+            before = reader.line_num
     except csv.Error:
         return []
+    return rows
+
+
+_WESTERN = "cp1252"
+
+
+def _encoding_of(path: Path) -> str:
+    """Return the encoding of a text: Unicode, or what Excel saves as CSV in western Windows.
+
+    A text that is UTF-8 but for a few bytes is a broken one, and not of another encoding.
+    """
+    with _opened(path) as file:
+        content = file.read(2)
+        if content in _UTF_16:
+            return "utf-16"
+        content += file.read()
+    try:
+        content.decode()
+    except UnicodeDecodeError:
+        is_broken = any(ord(letter) > 0x7F for letter in content.decode(errors="ignore"))
+        return "utf-8-sig" if is_broken else _WESTERN
+    return "utf-8-sig"
 
 
 @contextmanager
@@ -253,12 +370,7 @@ def csv_rows(path: Path, *, needed: Sequence[str] = ()) -> Iterator[tuple[str, J
     layout = _csv_layout(path)
     if missing := [name for name in needed if name not in layout.names]:
         raise InputError(f"{path}: the header has no {', '.join(missing)}")
-    twice = sorted({name for name in layout.names if name and layout.names.count(name) > 1})
-    if twice:
-        raise InputError(
-            f"{path}: the header has {', '.join(map(repr, twice))} more than once; expected every "
-            "column's name once; rename one"
-        )
+    _refuse_twice(path, layout.names)
     problems = Problems(of_file=True)
     with _csv_text(path, layout.encoding) as text:
         for _ in range(layout.skipped):

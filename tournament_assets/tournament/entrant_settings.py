@@ -11,7 +11,7 @@ from tournament_assets.foundation.fingerprints import fingerprint
 from tournament_assets.foundation.json_lines import JsonObject
 from tournament_assets.tournament.places import Frozen, Location, ServerAddress
 
-IDENTIFIER_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9_.-]*$"
+IDENTIFIER_PATTERN = r"^\w[\w.-]*$"
 TemplateArguments = Annotated[dict[str, JsonValue], Field(min_length=1)]
 """Variables of a chat template."""
 ExtraFields = Annotated[dict[str, JsonValue], Field(min_length=1)]
@@ -73,7 +73,8 @@ class EntrantSpec(Frozen):
         generates_here: Whether it is generated on this machine, so that it needs a GPU.
         is_bought: Whether it is asked through the judges' connections, on their account.
         takes_seed: Whether each prompt is sent with its own seed; else equal texts are asked once.
-        entrant_id: Stable identifier used in tables, file names and reports.
+        entrant_id: Stable identifier used in tables, file names and reports: letters of any script,
+            digits, `_`, `.` and `-`.
         strip: `think` tells a reasoning model's thoughts, up to `</think>` or what its like, apart
             from the response and keeps them beside it. It can change at any time: nothing is
             generated again.

@@ -5,6 +5,7 @@ pyplot, so that no global state affects a figure.
 """
 
 import io
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from textwrap import wrap
@@ -219,7 +220,10 @@ def to_png(figure: "Figure") -> bytes:
 
     # `savefig` draws twice, the first time only for a layout that drawing repeats.
     canvas: Any = FigureCanvasAgg(figure)
-    canvas.draw()
+    with warnings.catch_warnings():
+        # A name in letters that the font lacks is drawn as boxes; tables and pages have it.
+        warnings.filterwarnings("ignore", "Glyph")
+        canvas.draw()
     picture = Image.frombytes("RGBA", canvas.get_width_height(), bytes(canvas.buffer_rgba()))
     packed = io.BytesIO()
     # A palette makes the file a quarter of the size, for these pictures have few colours. Nothing
