@@ -145,7 +145,7 @@ def chat_server() -> Iterator[ChatServer]:
         yield chat
 
 
-def completion(text: str | None, finish_reason: str = "stop", **message: Any) -> dict[str, Any]:
+def completion(text: object, finish_reason: str = "stop", **message: Any) -> dict[str, Any]:
     return {
         "id": "chatcmpl-1",
         "object": "chat.completion",

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import yaml
 
 from tests.projects import make_project
 from tournament_assets.foundation.errors import InputError
@@ -99,3 +100,19 @@ def test_what_yaml_reads_otherwise_is_put_in_quotes(
     quoted = f'"{written}":' if place == "dimension" else f': "{written}"'
     assert f"put it in quotes: {quoted if place == 'dimension' else ''}" in said
     assert quoted in said
+
+
+def test_names_are_shown_as_people_write_them(tmp_path: Path) -> None:
+    project = make_project(tmp_path / "project", dimensions=("factuality",))
+    entrants = yaml.safe_load(project.config_path.read_text())["entrants"]
+    names = ("模型甲", "Müller")
+    for entrant, name in zip(entrants, names, strict=False):
+        entrant["entrant_id"] = name
+    project.edit_config(entrants=entrants)
+    summary = project.run()
+    assert {*names} <= {*summary.leaderboard["entrant_id"]}
+    for file in ("report.md", "report.html", "leaderboard.csv", "manifest.json"):
+        text = (summary.directory / file).read_text(encoding="utf-8")
+        if file == "manifest.json":
+            text = json.dumps(json.loads(text), ensure_ascii=False)
+        assert all(name in text for name in names), file

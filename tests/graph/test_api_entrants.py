@@ -1,4 +1,5 @@
 import json
+import re
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -88,6 +89,9 @@ def test_a_served_model_plays_and_a_second_run_needs_no_server(
     assert (rows[0]["prompt_tokens"], rows[0]["response_tokens"]) == (7, 5)
     assert json.loads(rows[0]["diagnostics"])["served_model"] == "tiny-as-served"
     assert all(json.loads(row["diagnostics"])["seconds"] > 0 for row in rows)
+    page = (summary.directory / "report.html").read_text()
+    assert "another model answered for served" in page
+    assert f"12 of 12 (100.0 %) by {MODEL}-as-served" in re.sub(r"&#\d+;|'", "", page)
     stored = project.stored_files()
     chat.forget()
     assert project.run("headline").responses_generated == 0

@@ -419,6 +419,31 @@ def test_how_a_response_ended_is_kept(
     assert (response.text, response.finish_reason) == ("Yes.", finish_reason)
 
 
+@pytest.mark.parametrize(
+    ("content", "strip", "text", "thought"),
+    [
+        ([{"type": "text", "text": "Yes."}], None, "Yes.", None),
+        (
+            [
+                {"type": "thinking", "thinking": [{"type": "text", "text": "Hm."}]},
+                {"type": "text", "text": "Yes."},
+            ],
+            "think",
+            "Yes.",
+            "Hm.",
+        ),
+        ("[THINK]Hm.[/THINK]Yes.", "think", "Yes.", "Hm."),
+        ("<seed:think>Hm.</seed:think>Yes.", None, "<seed:think>Hm.</seed:think>Yes.", None),
+    ],
+)
+def test_parts_and_thoughts_are_read_whatever_their_form(
+    chat: ChatServer, ledger: Ledger, content: object, strip: str | None, text: str, thought: object
+) -> None:
+    chat.fail("", JSONResponse(completion(content)))
+    response = ask(chat, ledger, strip=strip)
+    assert (response.text, response.diagnostics.get("thought")) == (text, thought)
+
+
 def test_tokens_that_nobody_counted_stay_unknown(chat: ChatServer, ledger: Ledger) -> None:
     chat.fail("", JSONResponse({**completion("Yes."), "usage": None, "model": None}))
     response = ask(chat, ledger)

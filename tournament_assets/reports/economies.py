@@ -8,6 +8,7 @@ from tournament_assets.judging.batch_service import TokenUsage
 from tournament_assets.judging.costs.prices import PriceList, load_newest_prices
 from tournament_assets.reports.figures.figures import EntrantEconomy
 from tournament_assets.storage.tables import AnyTable, rows_of
+from tournament_assets.tournament.answering_models import AnsweringModels
 from tournament_assets.tournament.config import TournamentConfig
 from tournament_assets.tournament.entrants import AnyEntrant, get_entrant
 from tournament_assets.tournament.judge_services import SERVICES
@@ -37,12 +38,25 @@ def entrant_economies(
     prices = load_newest_prices(config.judging.prices)
     return [
         EntrantEconomy(
-            name, usd=_usd(entrant, rows, prices), speed=_speed(rows), words=_words(rows)
+            name,
+            usd=_usd(entrant, rows, prices),
+            speed=_speed(rows),
+            words=_words(rows),
+            other_model=_other_model(entrant, rows),
         )
         for name, table in responses.items()
         for entrant in [get_entrant(config.entrants, name)]
         for rows in [list(rows_of(_Work, table))]
     ]
+
+
+def _other_model(entrant: AnyEntrant, rows: Sequence[_Work]) -> str | None:
+    """Say which model answered for a served entrant, if not the one that was asked alone."""
+    if entrant.service is None or entrant.model_name is None:
+        return None
+    who = AnsweringModels(SERVICES[entrant.service], entrant.model_name)
+    who.counts.update(json.loads(row.diagnostics).get("served_model") for row in rows)
+    return who.problem
 
 
 def _usd(entrant: AnyEntrant, rows: Sequence[_Work], prices: PriceList) -> float | None:

@@ -109,6 +109,8 @@ def test_words_that_a_server_refuses_are_not_used_again(
     ("said", "meant"),
     [
         ("stop", "end_turn"),
+        ("eos", "end_turn"),
+        ("STOP", "end_turn"),
         ("length", "max_tokens"),
         ("content_filter", "refusal"),
         ("tool_calls", "tool_use"),

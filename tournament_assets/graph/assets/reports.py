@@ -1,6 +1,5 @@
 """From ratings to the tables people read: battles, leaderboard, audits and the fair comparison."""
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -40,6 +39,7 @@ from tournament_assets.provenance.origins import Frames, LargeTables, name_model
 from tournament_assets.ratings.matches import code_judgments
 from tournament_assets.ratings.rating_methods import BRADLEY_TERRY
 from tournament_assets.reports.audit_tables import choose_findings, fold_findings
+from tournament_assets.reports.economies import entrant_economies
 from tournament_assets.reports.fair_tables import (
     Compared,
     fair_sentences,
@@ -59,7 +59,6 @@ from tournament_assets.storage.tables import (
     texts_of,
     write_table,
 )
-from tournament_assets.tournament.answering_models import AnsweringModels
 from tournament_assets.tournament.asset_rows import (
     BattleRow,
     CoverageRow,
@@ -71,7 +70,6 @@ from tournament_assets.tournament.asset_rows import (
 )
 from tournament_assets.tournament.battles import battles_from_judgments, settings_of_run
 from tournament_assets.tournament.config import TournamentConfig
-from tournament_assets.tournament.judge_services import SERVICES
 from tournament_assets.tournament.prompts import GeneratedResponse, Prompt, answer_key
 from tournament_assets.verdicts.rounds import goal_of_rounds
 from tournament_assets.verdicts.table_rows import (
@@ -270,14 +268,11 @@ def audit(
 
 def _other_models(config: TournamentConfig, responses: Frames) -> dict[str, str]:
     """Say which served entrants were answered for by another model; empty if none was."""
-    problems = []
-    for entrant in config.entrants:
-        service, model = (getattr(entrant, name, None) for name in ("service", "model"))
-        if service in SERVICES and entrant.entrant_id in responses:
-            who = AnsweringModels(SERVICES[service], str(model))
-            texts = responses[entrant.entrant_id]["diagnostics"]
-            who.counts.update(json.loads(text).get("served_model") for text in texts)
-            problems += [f"{entrant.entrant_id}: {who.problem}"] if who.problem else []
+    problems = [
+        f"{each.entrant_id}: {each.other_model}"
+        for each in entrant_economies(config, responses)
+        if each.other_model is not None
+    ]
     return {"answered_by": "; ".join(problems)} if problems else {}
 
 

@@ -51,6 +51,7 @@ class EntrantEconomy:
         usd: US dollars for 1,000 responses, by their tokens and the price list.
         speed: Tokens per second.
         words: Mean number of words of a response.
+        other_model: Which model answered, if not the one that was asked alone, in a sentence.
     """
 
     entrant_id: Annotated[str, Display("entrant")]
@@ -61,6 +62,7 @@ class EntrantEconomy:
         float | None, Display("tokens a second", partial(format_count, decimals=1))
     ] = None
     words: float | None = None
+    other_model: str | None = None
 
 
 Measure = Literal["usd", "speed"]

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from tournament_assets.foundation.formatting import format_confidence, format_usd
 from tournament_assets.project.playing_judges import PlayingJudge
+from tournament_assets.reports.figures.figures import EntrantEconomy
 from tournament_assets.reports.rendering import render_sentences
 from tournament_assets.reports.report_tables import ReportSection, ReportTable
 from tournament_assets.reports.sections import Doubt
@@ -58,10 +59,28 @@ def method_section(*, judge_label: str, judge_model: str) -> ReportSection:
 
 
 def judge_doubts(
-    *, judge_label: str, judge_is_language_model: bool, playing: Sequence[PlayingJudge]
+    *,
+    judge_label: str,
+    judge_is_language_model: bool,
+    playing: Sequence[PlayingJudge],
+    economies: Sequence[EntrantEconomy],
 ) -> list[Doubt]:
-    """Return the doubts that the judge is a stand-in, or also an entrant."""
+    """Return the doubts about who judged and who answered: a stand-in, an entrant, another model.
+
+    Args:
+        playing: The judges that are also entrants.
+        economies: What is known of each entrant's responses.
+    """
     doubts = [Doubt(each.said, f"{each.sentence}.") for each in playing]
+    doubts += [
+        Doubt(
+            f"another model answered for {each.entrant_id}",
+            f"{each.entrant_id}: {each.other_model}.",
+            is_red=True,
+        )
+        for each in economies
+        if each.other_model is not None
+    ]
     if judge_is_language_model:
         return doubts
     sentence = f"judge: {judge_label}. These results say nothing about quality."
