@@ -33,6 +33,7 @@ from tournament_assets.tournament.asset_rows import (
     JudgeReplyRow,
     RequestsRow,
 )
+from tournament_assets.tournament.completions import End, end_of
 from tournament_assets.tournament.judges import Judge, Rubric, label_judges, parse_rubric
 from tournament_assets.verdicts.judge_requests import (
     AskingOptions,
@@ -383,17 +384,21 @@ class _CountedReplies:
     Attributes:
         bill: What they were billed.
         results: Number of replies by type of result.
+        unknown_ends: Number of replies by a reason for ending that nobody here knows.
     """
 
     def __init__(self, rows: Iterable[JudgeReplyRow]) -> None:
         self._rows = rows
         self.bill = Bill()
+        self.unknown_ends: Counter[str] = Counter()
         self.results: Counter[str] = Counter()
 
     def __iter__(self) -> Iterator[JudgeReplyRow]:
         for row in self._rows:
             self.results[row.result_type] += 1
             self.bill.add(row)
+            if end_of(row.stop_reason) is End.OTHER:
+                self.unknown_ends[str(row.stop_reason)] += 1
             yield row
 
 
@@ -423,6 +428,7 @@ def _reply_metadata(
         **_tally_metadata([tally]),
         "replies_pending": counted.results["pending"],
         "presentations_identical": counted.results["identical"],
+        **known({"ends_nobody_knows": dict(counted.unknown_ends) or None}),
         "judge": label_judges(work.judges),
         "judge_model": ", ".join(each.model for each in work.judges),
         "judging_skipped": work.options.skip_judging,
