@@ -68,6 +68,14 @@ def sound(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[PaidProjec
         yield paid, paid.tables()
 
 
+def test_an_end_that_nobody_knows_counts_and_is_named(tmp_path: Path) -> None:
+    with paid_project(tmp_path, "stop_unknown:3") as paid:
+        made = paid.tables()
+        assert {row["replies_unreadable"] for row in audit_of(paid).values()} == {0}
+        metadata = made.metadata["judge_replies", "factuality"]
+        assert metadata["ends_nobody_knows"] == {"a_stop_reason_of_tomorrow": 3}
+
+
 def test_a_judge_that_is_dead_for_one_entrant_is_red_everywhere(tmp_path: Path) -> None:
     with paid_project(tmp_path, "text_empty:always") as paid:
         judge_without(paid, "sloppy", tmp_path / "sound")

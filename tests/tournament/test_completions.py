@@ -324,7 +324,15 @@ def test_a_text_without_marks_stays_what_it_is(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["a < b | c > d", "List<String>", "<b>bold</b>", "x <= 3 [1] [A]", "if (a<b) || (c>d)"]
+    "text",
+    [
+        "<thin\u212a>",
+        "a < b | c > d",
+        "List<String>",
+        "<b>bold</b>",
+        "x <= 3 [1] [A]",
+        "if (a<b) || (c>d)",
+    ],
 )
 def test_ordinary_signs_are_no_marks(text: str) -> None:
     assert mark_in(text) is None

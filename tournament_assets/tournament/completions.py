@@ -184,6 +184,10 @@ THOUGHT_MARKS: tuple[Marks, ...] = (
     ("<unused94>thought", "<unused95>"),  # MedGemma
 )
 """What models write around a thought. Their case does not count."""
+_MARK_OF = {
+    mark.lower(): mark for mark in (*(m for pair in THOUGHT_MARKS for m in pair), "<|channel|>")
+}
+_THOUGHT_MARK = re.compile("|".join(map(re.escape, _MARK_OF)), re.ASCII | re.IGNORECASE)
 _NAMES_A_THOUGHT = re.compile(r"think|thought|reason", re.IGNORECASE)
 _CLOSES = re.compile(r"/|end|close|stop", re.IGNORECASE)
 
@@ -253,9 +257,14 @@ def cut_thought(text: str, *, is_open: bool = False, marks: Iterable[Marks] = ()
         is_open: Whether the prompt ended inside a thought.
         marks: Marks of this model, besides the usual ones.
     """
+    own_marks = list(marks)
+    if not (is_open or own_marks or _THOUGHT_MARK.search(text) or _WITHOUT_MARKS.match(text)):
+        return ToldApart(text)
     if (harmony := _cut_channels(text, is_open=is_open)) is not None:
         return harmony
-    pairs = [(opening.lower(), closing.lower()) for opening, closing in (*THOUGHT_MARKS, *marks)]
+    pairs = [
+        (opening.lower(), closing.lower()) for opening, closing in (*THOUGHT_MARKS, *own_marks)
+    ]
     thoughts: list[str] = []
     is_certain, rest = True, text
     while True:
@@ -321,10 +330,8 @@ def _cut_channels(text: str, *, is_open: bool) -> ToldApart | None:
 
 def thought_mark_in(text: str) -> str | None:
     """Return the first mark of a thought that a text holds; None if it holds none."""
-    lowered = _lower(text)
-    marks = [mark for pair in THOUGHT_MARKS for mark in pair] + ["<|channel|>"]
-    places = [(at, mark) for mark in marks if (at := lowered.find(_lower(mark))) >= 0]
-    return min(places)[1] if places else None
+    mark = _THOUGHT_MARK.search(text)
+    return mark and _MARK_OF[_lower(mark[0])]
 
 
 _CONTROL_TOKEN = re.compile(
@@ -337,9 +344,6 @@ _CONTROL_TOKEN = re.compile(
     re.IGNORECASE,
 )
 """What chat templates write between turns, as one token of their own."""
-_THOUGHT_MARK = re.compile(
-    "|".join(re.escape(mark) for pair in THOUGHT_MARKS for mark in pair), re.IGNORECASE
-)
 _BREAK = "\N{MIDDLE DOT}"
 """Stands behind the first character of a mark that a judge must not read as one."""
 
