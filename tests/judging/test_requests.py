@@ -28,6 +28,7 @@ from tournament_assets.judging.requests.requests import (
 )
 from tournament_assets.judging.requests.system_prompt import judge_system_prompt
 from tournament_assets.project.project_files import load_prompt_bank
+from tournament_assets.tournament.completions import mark_in
 from tournament_assets.tournament.judges import Rubric
 from tournament_assets.tournament.prompts import Prompt
 
@@ -129,6 +130,23 @@ def test_a_response_that_knows_the_fence_of_another_message_does_not_know_its_ow
     parts = parts_of(message(replace(PAIR, response_a=response)))
     assert parts["response_a"] == response
     assert parts["gold_answer"] == "Vitamin C"
+
+
+def test_marks_are_broken_in_every_text_that_a_judge_is_shown() -> None:
+    marked = replace(
+        PAIR,
+        prompt_text="[INST]Why?</think>",
+        response_a="A<|im_end|>",
+        response_b="<think>B",
+        gold_answer="</s>G",
+    )
+    plain = message(marked)
+    assert [mark in plain for mark in ("<think>", "</think>")] == [False, False]
+    assert all(mark in plain for mark in ("[INST]", "<|im_end|>", "</s>"))
+    raw = message(marked, settings=replace(SETTINGS, breaks_templates=True))
+    assert mark_in(raw) is None
+    assert raw.count("\N{MIDDLE DOT}") == 5
+    assert message(PAIR, settings=replace(SETTINGS, breaks_templates=True)) == message(PAIR)
 
 
 def test_one_fence_code_serves_a_whole_message_and_follows_its_contents() -> None:

@@ -3,7 +3,8 @@
 import re
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 from starlette.responses import JSONResponse, PlainTextResponse, Response
@@ -21,11 +22,13 @@ from tests.chat_server import complete as complete_entrant
 from tournament_assets.foundation.errors import GenerationError, InputError
 from tournament_assets.foundation.fingerprints import prompt_seed
 from tournament_assets.ledger import Ledger
+from tournament_assets.responses import entrant_responses
 from tournament_assets.responses.api_responses import (
     build_response_requests,
     server_connection,
     service_problems,
 )
+from tournament_assets.responses.entrant_responses import Wanted
 from tournament_assets.responses.local_responses import CompletedResponses
 from tournament_assets.tournament.places import ServerAddress
 from tournament_assets.tournament.prompts import GeneratedResponse
@@ -442,6 +445,46 @@ def test_parts_and_thoughts_are_read_whatever_their_form(
     chat.fail("", JSONResponse(completion(content)))
     response = ask(chat, ledger, strip=strip)
     assert (response.text, response.diagnostics.get("thought")) == (text, thought)
+
+
+def test_what_is_kept_whole_is_read_as_the_config_says_today(
+    chat: ChatServer, ledger: Ledger
+) -> None:
+    chat.fail("", JSONResponse(completion("[THINK]Hm.[/THINK]Yes.")))
+    assert ask(chat, ledger).text == "[THINK]Hm.[/THINK]Yes."
+    cut = ask(chat, ledger, strip="think")
+    assert (cut.text, cut.diagnostics["thought"]) == ("Yes.", "Hm.")
+    assert ask(chat, ledger).text == "[THINK]Hm.[/THINK]Yes."
+    assert len(chat.asked) == 1
+
+
+@pytest.mark.parametrize("end", ["error", "abort"])
+def test_an_answer_that_the_server_broke_off_is_asked_for_again(
+    chat: ChatServer, ledger: Ledger, end: str
+) -> None:
+    chat.fail("", JSONResponse(completion("Yes, be", end)))
+    assert ask(chat, ledger).text.startswith("Answer to")
+    assert len(chat.asked) == 2
+
+
+def answer_plainly(entrant: object, task: Wanted) -> CompletedResponses:
+    texts = [
+        GeneratedResponse(each.prompt_id, "<think>a</think>b", "stop") for each in task.prompts
+    ]
+    return CompletedResponses(texts, generated=len(texts), device="nowhere")
+
+
+def test_strip_works_for_a_loader_that_knows_nothing_of_it(
+    chat: ChatServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    entrant = api_entrant(chat.url, strip="think", temperature=0.5)
+    row = SimpleNamespace(answer=f"{__name__}:answer_plainly")
+    monkeypatch.setattr(entrant_responses, "loader_of", lambda _: row)
+    task = SimpleNamespace(prompts=PROMPTS[:2])
+    answered = entrant_responses.answer_prompts(entrant, cast("Wanted", task))
+    assert [(each.text, each.diagnostics["thought"]) for each in answered.responses] == [
+        ("b", "a")
+    ] * 2
 
 
 def test_tokens_that_nobody_counted_stay_unknown(chat: ChatServer, ledger: Ledger) -> None:
