@@ -68,6 +68,20 @@ def sound(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[PaidProjec
         yield paid, paid.tables()
 
 
+def test_a_strip_that_cut_nothing_is_a_line_of_the_step(tmp_path: Path) -> None:
+    with paid_project(tmp_path) as paid:
+        config = yaml.safe_load(paid.project.config_path.read_text())
+        config["entrants"][0]["strip"] = "think"
+        paid.project.edit_config(entrants=config["entrants"])
+        made = paid.tables()
+        cut = "responses_with_thought_cut"
+        assert [made.metadata["entrant_responses", name].get(cut) for name in ENTRANTS] == [
+            0,
+            None,
+            None,
+        ]
+
+
 def test_an_end_that_nobody_knows_counts_and_is_named(tmp_path: Path) -> None:
     with paid_project(tmp_path, "stop_unknown:3") as paid:
         made = paid.tables()

@@ -196,7 +196,7 @@ def _metadata(plan: TournamentPlan, entrant: AnyEntrant, answers: CompletedRespo
         "mean_words": round(fmean(lengths), 1) if lengths else 0.0,
         "truncated_by_token_cap": sum(response.finish_reason == "length" for response in responses),
         **_not_sent_metadata(responses),
-        **_thought_metadata(responses),
+        **_thought_metadata(entrant, responses),
         **known({"ends_nobody_knows": _unknown_ends(responses) or None}),
         **_jury_metadata(responses),
         "generated_now": answers.generated,
@@ -214,15 +214,15 @@ def _not_sent_metadata(responses: Sequence[GeneratedResponse]) -> Metadata:
     return {"not_sent": sorted(names)} if names else {}
 
 
-def _thought_metadata(responses: Sequence[GeneratedResponse]) -> Metadata:
-    """Describe how much thinking aloud was cut; empty if none was."""
+def _thought_metadata(entrant: AnyEntrant, responses: Sequence[GeneratedResponse]) -> Metadata:
+    """Describe how much thinking aloud was cut; empty if none was, and none was to be."""
     words = [
         response.diagnostics["thought_words"]
         for response in responses
         if "thought_words" in response.diagnostics
     ]
     if not words:
-        return {}
+        return {"responses_with_thought_cut": 0} if entrant.cuts_thoughts else {}
     return {"responses_with_thought_cut": len(words), "mean_words_of_thought": fmean(words)}
 
 
