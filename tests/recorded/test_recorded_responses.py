@@ -460,7 +460,10 @@ def test_a_request_that_failed_leaves_its_prompt_without_a_response(tmp_path: Pa
     refused = {"custom_id": "p3", "response": {"status_code": 400, "body": {}}, "error": None}
     recorded = load(jsonl(tmp_path / "x.jsonl", BATCH, failed, refused))
     assert texts_of(recorded) == {"p1": "one"}
-    assert recorded.missing == {"p2": FAILED, "p3": FAILED}
+    assert recorded.missing == {"p2": f"{FAILED} (batch_expired)", "p3": f"{FAILED} (400)"}
+    errored = {"custom_id": "p2", "result": {"type": "expired"}}
+    recorded = load(jsonl(tmp_path / "y.jsonl", CLAUDE_BATCH, errored))
+    assert recorded.missing == {"p2": f"{FAILED} (expired)"}
 
 
 def test_a_task_that_was_scored_by_likelihoods_holds_no_responses(tmp_path: Path) -> None:
@@ -578,6 +581,12 @@ def test_a_container_is_no_property_of_a_format_and_an_unknown_column_is_named(
 
 def test_a_chat_in_the_arguments_of_lm_eval_is_read_as_messages(tmp_path: Path) -> None:
     messages = [{"role": "system", "content": "s"}, {"role": "user", "content": "What is 1?"}]
-    row = {**LM_EVAL, "doc": {}, "arguments": [[json.dumps(messages), {"until": []}]]}
+    written = json.dumps(messages, indent=1)
+    row = {**LM_EVAL, "doc": {}, "arguments": [[written, {"until": []}]]}
     recorded = load(jsonl(tmp_path / "ada.jsonl", row))
     assert (texts_of(recorded), recorded.system) == ({"p1": "one"}, "s")
+
+
+def test_a_column_of_our_own_files_that_nobody_knows_is_named_too(tmp_path: Path) -> None:
+    rows = [{"prompt_id": f"p{n}", "response": f"{n}!", "context": f"c{n}"} for n in (1, 2, 3)]
+    assert load(jsonl(tmp_path / "ada.jsonl", *rows)).note == "not used: context (3 of 3 filled)"

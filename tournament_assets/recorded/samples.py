@@ -30,6 +30,7 @@ from tournament_assets.tournament.completions import (
     text_of,
 )
 from tournament_assets.tournament.entrants import SampleColumn
+from tournament_assets.tournament.prompts import BANK_FIELDS
 
 Row = JsonObject
 OWN = "tournament"
@@ -243,11 +244,16 @@ class _Watched(dict[str, Any]):
 
 _NO_MATTER = (
     "id idx index uuid doc_hash prompt_hash target_hash timestamp tstamp created created_at date"
-    " time object url method status filter datasplit dataset source version task task_name language"
-    " lang author license annotator metadata usage cost latency seed entrant_id model generator"
-    " choice_id answer_id model_id sample samples_id tags subject split"
+    " time object url method status filter datasplit dataset source task_name author"
+    " license annotator metadata usage cost latency seed entrant_id model generator"
+    " choice_id answer_id model_id sample samples_id tags split"
 )
 """Columns that do not change what was asked or answered."""
+OWN_COLUMNS = frozenset(
+    {*BANK_FIELDS, *_RESPONSE_KEYS, "entrant_id", "finish_reason", "prompt_tokens"}
+    | {"response_tokens", "diagnostics"}
+)
+"""The columns of our own files."""
 _PASSED_OVER = frozenset(_NO_MATTER.split())
 
 
@@ -276,7 +282,7 @@ def _parse(chosen: SampleFormat, rows: Iterable[tuple[str, Any]]) -> SampleFile:
         except InputError as error:
             problems.extend(f"{where}: {problem}" for problem in error.problems)
     problems.raise_if_any()
-    unused = {} if chosen.name == OWN else _unused(samples, read)
+    unused = _unused(samples, read | OWN_COLUMNS if chosen.name == OWN else read)
     return SampleFile(chosen.name, _without_lost_systems(samples), unused)
 
 
@@ -435,8 +441,10 @@ def _own(row: Row) -> Sample:
 def _alpaca_eval(row: Row) -> Sample:
     """Read a row of Alpaca or AlpacaEval, whose template puts the input below the instruction."""
     output = row.get("output")
-    parts = _words(row.get("instruction")) + _words(row.get("input", row.get("context")))
+    inputs = [row.get(name) for name in ("input", "context")]
+    parts = [*_words(row.get("instruction")), *_words(*inputs)]
     return Sample(
+        lost=NOT_TEXT if any(value and not isinstance(value, str) for value in inputs) else None,
         prompt_texts=_words("\n\n".join(parts)),
         response=output if isinstance(output, str) else None,
         model=_word(row.get("generator")),
@@ -537,14 +545,14 @@ def _generated_from(arguments: object) -> object:
 
 def _messages_in(text: object) -> object:
     """Return the messages of a chat that a text holds as JSON; another text as it is."""
-    if isinstance(text, list) or not isinstance(text, str) or not text.lstrip().startswith("[{"):
+    if not isinstance(text, str) or not text.lstrip().startswith("["):
         return text
     try:
         messages = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return text
     is_chat = all(isinstance(each, Mapping) and "role" in each for each in messages)
-    return messages if is_chat else text
+    return messages if messages and is_chat else text
 
 
 def _inspect(row: Row) -> Sample:
@@ -589,7 +597,10 @@ def _batch_answer(row: Row) -> Sample:
     has_failed = row.get("error") or answer.get("status_code", 200) != 200
     completion = None if has_failed else Completion.of_answer(body)
     if completion is None:
-        return Sample(prompt_ids=_words(row.get("custom_id")), missing=FAILED)
+        kinds = (_inside(row.get("error")).get("code"), answer.get("type"), body.get("status"))
+        kind = next((str(each) for each in kinds if each), None) or answer.get("status_code")
+        why = f"{FAILED} ({kind})" if kind not in (None, 200) else FAILED
+        return Sample(prompt_ids=_words(row.get("custom_id")), missing=why)
     usage, choices = _inside(body.get("usage")), body.get("choices")
     return Sample(
         prompt_ids=_words(row.get("custom_id")),
@@ -604,25 +615,36 @@ def _batch_answer(row: Row) -> Sample:
 
 
 def _batch_request(row: Row) -> Sample:
-    body = _inside(row.get("body"))
+    body = _inside(row.get("body", row.get("params")))
     content = next((body[key] for key in ("messages", "input", "prompt") if key in body), None)
     conversation = _read_conversation(content)
+    own = text_of(parts_of(body.get("system")))
+    system = _words(own, body.get("instructions"), conversation.system)
     return Sample(
         prompt_ids=_words(row.get("custom_id")),
         prompt_texts=conversation.texts,
-        system=conversation.system or _word(body.get("instructions")),
+        system="\n\n".join(system) or None,
         lost=_loss_of_request(body) or conversation.lost,
     )
 
 
 def _loss_of_request(body: Row) -> str | None:
     """Return what a request asks for besides an answer to its prompt; None if nothing."""
-    if body.get("tools") or body.get("functions"):
+    if any(body.get(name) for name in ("tools", "functions", "function_call")):
         return TOOLS
-    if body.get("previous_response_id") or body.get("conversation"):
+    if body.get("web_search_options"):
+        return TOOLS
+    if any(body.get(name) for name in ("previous_response_id", "conversation")):
         return CONVERSATION
+    is_stored = isinstance(body.get("prompt"), Mapping) or body.get("suffix")
+    if is_stored or set(_listed(body.get("modalities"))) - {"text"}:
+        return NOT_TEXT
     form = body.get("response_format") or _inside(body.get("text")).get("format")
     return SHAPED if form and _inside(form).get("type", "text") != "text" else None
+
+
+def _listed(value: object) -> list[str]:
+    return [str(each) for each in value] if isinstance(value, list) else []
 
 
 def _has_scored_turns(row: Row) -> bool:
@@ -685,6 +707,12 @@ _ALL = (
         "results of Anthropic's batches",
         frozenset({"custom_id", "result"}),
         _batch_answer,
+    ),
+    SampleFormat(
+        "anthropic-batch-input",
+        "requests of Anthropic's batches",
+        frozenset({"custom_id", "params"}),
+        _batch_request,
     ),
     SampleFormat(
         "openai-batch-input",

@@ -25,7 +25,7 @@ from tournament_assets.extras.banks.recasting import WhyLeftOut
 from tournament_assets.foundation.errors import InputError
 from tournament_assets.project.project_files import load_prompt_bank
 from tournament_assets.recorded.recorded_responses import load_recorded_responses
-from tournament_assets.recorded.samples import LATER_TURN
+from tournament_assets.recorded.samples import LATER_TURN, NOT_TEXT
 from tournament_assets.tournament.entrants import RecordedEntrant
 from tournament_assets.tournament.places import ResponsesPlace
 from tournament_assets.tournament.prompts import Prompt, parse_prompt_bank
@@ -238,9 +238,26 @@ def test_inputs_under_one_instruction_are_prompts_of_their_own(
     ]
 
 
+def test_an_input_and_a_context_are_both_part_of_the_prompt(tmp_path: Path) -> None:
+    row = {"instruction": "Do it.", "output": "x"}
+    rows: list[dict[str, Any]] = [
+        {**row, "input": "", "context": "one"},
+        {**row, "input": "two", "context": "three"},
+        {**row, "input": ["a", "list"]},
+    ]
+    report, prompts = imported(write_rows(tmp_path / "file.jsonl", *rows))
+    texts = ["Do it.\n\none", "Do it.\n\ntwo\n\nthree"]
+    assert [prompt.text for prompt in prompts] == texts
+    assert report.left_out == {NOT_TEXT: 1}
+
+
 @pytest.mark.parametrize(
     "more",
     [
+        {"suffix": "so."},
+        {"prompt": {"id": "stored"}},
+        {"modalities": ["text", "audio"]},
+        {"function_call": "auto"},
         {"tools": [{"type": "function"}]},
         {"functions": [{"name": "f"}]},
         {"previous_response_id": "r1"},
@@ -256,6 +273,16 @@ def test_a_request_that_asks_for_more_than_an_answer_is_left_out(
     part = {"custom_id": "c1", "body": body}
     report, prompts = imported(write_rows(tmp_path / "file.jsonl", whole, part))
     assert ([prompt.text for prompt in prompts], sum(report.left_out.values())) == (["Why?"], 1)
+
+
+def test_a_request_of_anthropics_batches_is_a_prompt_with_its_system_text(tmp_path: Path) -> None:
+    message = {"role": "user", "content": [{"type": "text", "text": "Why?"}]}
+    params = {"model": "m", "system": [{"type": "text", "text": "s"}], "messages": [message]}
+    report, prompts = imported(
+        write_rows(tmp_path / "f.jsonl", {"custom_id": "c", "params": params})
+    )
+    assert (report.format, report.left_out) == ("anthropic-batch-input", {SHARED_SYSTEM: 1})
+    assert [prompt.text for prompt in prompts] == ["Why?"]
 
 
 def test_a_filled_column_that_nobody_knows_is_named(tmp_path: Path) -> None:

@@ -312,7 +312,8 @@ def import_bank_file(recipe: ImportRecipe, out: Path) -> ImportedBank:
         file = read_samples(path, format_name=name, columns={} if name is None else None)
         format_name = file.format
         unused = {name: n for name, n in file.unused.items() if name not in _names_used(recipe)}
-        notes.append(replace(file, unused=unused).note)
+        # A bank keeps the columns that nobody knows.
+        notes.append(replace(file, unused={} if format_name == OWN else unused).note)
         for sample in file.samples:
             row = _imported_row(sample, recipe, is_bank=file.format == OWN)
             if sample.lost is not None:
