@@ -187,8 +187,9 @@ class RowFormat:
             case "csv":
                 return csv_rows(path, needed=self.columns)
             case "parquet":
-                names = [*self.columns, *self.more, *self.one_of, *prompts, ANONYMOUS]
-                return parquet_rows(path, names)
+                names = [*self.columns, *self.more, *prompts, ANONYMOUS]
+                # Only a format that names its further columns says what else it reads.
+                return parquet_rows(path, names if self.more else None)
             case "json list":
                 return read_json_list(path)
             case "xlsx":

@@ -249,7 +249,7 @@ _NO_MATTER = (
     " choice_id answer_id model_id sample samples_id tags split"
 )
 """Columns that do not change what was asked or answered."""
-OWN_COLUMNS = frozenset(
+_OWN_COLUMNS = frozenset(
     {*BANK_FIELDS, *_RESPONSE_KEYS, "entrant_id", "finish_reason", "prompt_tokens"}
     | {"response_tokens", "diagnostics"}
 )
@@ -282,7 +282,7 @@ def _parse(chosen: SampleFormat, rows: Iterable[tuple[str, Any]]) -> SampleFile:
         except InputError as error:
             problems.extend(f"{where}: {problem}" for problem in error.problems)
     problems.raise_if_any()
-    unused = _unused(samples, read | OWN_COLUMNS if chosen.name == OWN else read)
+    unused = _unused(samples, read | _OWN_COLUMNS if chosen.name == OWN else read)
     return SampleFile(chosen.name, _without_lost_systems(samples), unused)
 
 

@@ -491,7 +491,6 @@ class Reading:
 
 FILTERED = "a filter withheld the answer"
 CALLS_TOOLS = "the model called a tool instead of answering"
-NO_TEXT = "no text"
 
 
 def read_completion(completion: Completion, *, cuts_thoughts: bool) -> Reading:

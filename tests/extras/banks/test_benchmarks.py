@@ -5,6 +5,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from tests.battles.builders import problems_of, read, read_all, write_lines
@@ -288,3 +290,14 @@ def test_a_winner_that_is_none_is_refused(tmp_path: Path) -> None:
     assert [problem.split(": ")[0] for problem in problems] == [
         f"pair.jsonl:{number}" for number in (1, 2, 2, 3)
     ]
+
+
+@pytest.mark.parametrize("name", ["mt-bench", "arena-hard"])
+def test_a_parquet_file_loses_nothing_of_what_json_lines_hold(tmp_path: Path, name: str) -> None:
+    rows = {
+        "mt-bench": [pair_line("model_1", "tie"), pair_line("tie", "tie", turn=2)],
+        "arena-hard": [games_line("A>B", "A=B", baseline="o3-mini", judge="gpt-4.1")],
+    }[name]
+    lines = write_lines(tmp_path / "b.jsonl", *rows)
+    pq.write_table(pa.Table.from_pylist(rows), tmp_path / "b.parquet")
+    assert read_all(tmp_path / "b.parquet") == read_all(lines) != []
