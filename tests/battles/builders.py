@@ -1,10 +1,14 @@
 """Battles, and files of other tools, for tests."""
 
+import csv
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import openpyxl
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import strategies as st
 
@@ -36,6 +40,30 @@ def fight(winner: Any = "model_a", **changes: Any) -> Battle:
 def write_lines(path: Path, *rows: Mapping[str, Any] | str) -> Path:
     lines = [row if isinstance(row, str) else json.dumps(row) for row in rows]
     path.write_text("\n".join([*lines, ""]), encoding="utf-8")
+    return path
+
+
+CONTAINERS = ("jsonl", "json", "parquet", "csv", "tsv", "xlsx")
+
+
+def write_container(path: Path, rows: Sequence[Mapping[str, Any]]) -> Path:
+    """Write rows in the container that the name of the path ends in."""
+    cells = [list(rows[0]), *([row.get(name) for name in rows[0]] for row in rows)]
+    match path.suffix:
+        case ".jsonl":
+            write_lines(path, *rows)
+        case ".json":
+            path.write_text(json.dumps(rows), encoding="utf-8")
+        case ".parquet":
+            pq.write_table(pa.Table.from_pylist(list(rows)), path)
+        case ".xlsx":
+            book = openpyxl.Workbook()
+            for line in cells:
+                book.worksheets[0].append(line)
+            book.save(path)
+        case suffix:
+            with path.open("w", encoding="utf-8", newline="") as file:
+                csv.writer(file, delimiter="\t" if suffix == ".tsv" else ",").writerows(cells)
     return path
 
 

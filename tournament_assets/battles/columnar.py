@@ -33,18 +33,17 @@ from tournament_assets.battles.files import (
     SELF,
     LeftOut,
     battle_of,
+    battle_rows,
     new_file,
     read_battle_rows,
     reason_against,
 )
 from tournament_assets.foundation.errors import InputError
-from tournament_assets.foundation.json_lines import Json, JsonObject, numbered_lines
+from tournament_assets.foundation.json_lines import Json, JsonObject
 from tournament_assets.storage.row_files import (
     FileSample,
     arrow_parquet,
-    parquet_rows,
     parquet_schema,
-    read_json_list,
 )
 from tournament_assets.tournament.battles import (
     PRESENTATIONS,
@@ -87,7 +86,7 @@ class Columns:
 def read_columns(
     path: Path, sample: FileSample, columns: Columns
 ) -> tuple[pa.Table, dict[str, int]]:
-    """Read the battles of a file of Parquet, JSON lines or one JSON list.
+    """Read the battles of a file of any kind.
 
     Args:
         sample: Its beginning.
@@ -96,16 +95,14 @@ def read_columns(
     Returns:
         The battles, and how many rows were left out, by the reason.
     """
-    if sample.kind == "json list":
-        return read_battle_rows(read_json_list(path), lambda row: _parse(row, columns))
-    parts = _parquet_parts if sample.kind == "parquet" else _json_parts
+    parts = {"parquet": _parquet_parts, "json lines": _json_parts}.get(sample.kind)
     try:
-        return _encode_parts(parts(path, sample, columns), columns)
+        if parts is not None:
+            return _encode_parts(parts(path, sample, columns), columns)
     except (_DoubtfulError, pa.ArrowException, OSError):
-        rows: Iterable[tuple[str, object]] = (
-            parquet_rows(path, columns.wanted) if sample.kind == "parquet" else numbered_lines(path)
-        )
-        return read_battle_rows(rows, lambda row: _parse(row, columns))
+        pass
+    rows = battle_rows(path, sample.kind, columns=columns.wanted)
+    return read_battle_rows(rows, lambda row: _parse(row, columns))
 
 
 def read_frame(frame: pd.DataFrame, columns: Columns) -> tuple[pa.Table, dict[str, int]]:

@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from itertools import chain
+from itertools import chain, islice
 from pathlib import Path
 from typing import IO, Any
 
@@ -28,15 +28,14 @@ from tournament_assets.battles.columns import (
     make_battle_table,
 )
 from tournament_assets.foundation.errors import InputError
-from tournament_assets.foundation.json_lines import JsonObject, numbered_lines, parse_rows
+from tournament_assets.foundation.json_lines import Json, JsonObject, parse_rows
 from tournament_assets.storage.atomic_files import atomic_file
 from tournament_assets.storage.row_files import (
     FileKind,
     FileSample,
-    csv_rows,
-    parquet_rows,
-    read_json_list,
-    read_rows,
+    count_unused,
+    describe_unused,
+    rows_in,
     sample_file,
 )
 from tournament_assets.tournament.battles import Battle, BattleSource, RatingSettings
@@ -89,12 +88,14 @@ class BattleFile:
         table: The battles, with the columns of `BATTLE_SCHEMA`.
         left_out: Comparisons that are no battles, counted by the reason.
         settings: How the battles were rated; None where the file does not say.
+        note: Which filled columns are not used; empty without any.
     """
 
     format: str
     table: pa.Table
     left_out: Mapping[str, int]
     settings: RatingSettings | None = None
+    note: str = ""
 
 
 Row = Mapping[str, Any]
@@ -118,6 +119,7 @@ class RowFormat:
             other formats; in any way if empty.
         columns: What the first row has in all of its files.
         prompts: What may name the prompt; the first with a value counts.
+        below: Columns whose texts a template puts below the prompt's.
         source: Who decided; None where that has to be said beside the file.
         parse: Reads the battles of one row: their fields without source and question_id. Raises
             `InputError` with what is wrong, not saying where.
@@ -138,6 +140,7 @@ class RowFormat:
     written: tuple[str, ...] = ()
     one_of: frozenset[str] = frozenset()
     more: tuple[str, ...] = ()
+    below: tuple[str, ...] = ()
     is_folder: bool = False
 
     def recognises(self, sample: FileSample) -> bool:
@@ -162,6 +165,7 @@ class RowFormat:
                 "llm-judge or --source human beside them"
             )
         prompts = options.prompt_names(self.prompts)
+        below = self.below if options.prompt_column is None else ()
         files = [path]
         if path.is_dir():
             files, options = sorted(path.glob("*.jsonl")), replace(options, judge=path.name)
@@ -174,28 +178,14 @@ class RowFormat:
                 if isinstance(found, LeftOut):
                     yield found
                 else:
-                    more = {"source": source, "question_id": find_prompt(row, prompts)}
-                    yield battle_of({**found, **more})
+                    prompt = find_prompt(row, prompts, below)
+                    yield battle_of({**found, "source": source, "question_id": prompt})
 
-        table, left_out = read_battle_rows(
-            chain.from_iterable(self._rows(file, prompts) for file in files), parse
-        )
-        return BattleFile(self.name, table, left_out)
-
-    def _rows(self, path: Path, prompts: Iterable[str]) -> Iterable[tuple[str, object]]:
-        match sample_file(path).kind:
-            case "csv":
-                return csv_rows(path, needed=self.columns)
-            case "parquet":
-                names = [*self.columns, *self.more, *prompts, ANONYMOUS]
-                # Only a format that names its further columns says what else it reads.
-                return parquet_rows(path, names if self.more else None)
-            case "json list":
-                return read_json_list(path)
-            case "xlsx":
-                return read_rows(path, "xlsx")
-            case _:
-                return numbered_lines(path)
+        used = [*self.columns, *self.more, *self.one_of, *self.prompts, *prompts, *below, ANONYMOUS]
+        kinds = [(file, sample_file(file).kind) for file in files]
+        rows = (battle_rows(*each, columns=used, needed=self.columns) for each in kinds)
+        table, left_out = read_battle_rows(chain.from_iterable(rows), parse)
+        return BattleFile(self.name, table, left_out, note=note_unused(kinds, used))
 
     def write(self, path: Path, table: pa.Table, _: RatingSettings | None) -> dict[str, int]:
         """Write a new CSV file with fields of battles, and count the values that it lacks.
@@ -240,6 +230,60 @@ def read_battle_rows(
     return table, dict(sorted(left_out.items()))
 
 
+def _number_of(cell: str) -> Json:
+    try:
+        number = float(cell)
+    except ValueError:
+        return cell
+    return int(number) if number.is_integer() else number
+
+
+def _truth_of(cell: str) -> Json:
+    return {"true": True, "false": False}.get(cell.strip().lower(), cell)
+
+
+_CELLS: Mapping[str, Callable[[str], Json]] = {
+    **dict.fromkeys(("sample", "turn", "weight", "pref", "preference"), _number_of),
+    "inconsistent": _truth_of,
+}
+"""What the texts in the cells of a column stand for, where they are no texts."""
+
+
+def battle_rows(
+    path: Path, kind: FileKind, *, columns: Iterable[str], needed: Sequence[str] = ()
+) -> Iterable[tuple[str, object]]:
+    """Return the rows of a file of battles; see `rows_in`."""
+    rows = rows_in(path, kind, columns=columns, needed=needed)
+    return ((at, _typed(row)) for at, row in rows) if kind in ("csv", "xlsx") else rows
+
+
+def _typed(row: JsonObject) -> JsonObject:
+    return {
+        name: _CELLS[name](cell) if name in _CELLS and isinstance(cell, str) else cell
+        for name, cell in row.items()
+    }
+
+
+_LOOKED_AT = 1_000  # rows, so that a large file's texts are not all read
+_TEXTS = (
+    "conversation_a conversation_b conversation response_a response_b output_1 output_2"
+    " g1_user_prompt g1_judgment g2_user_prompt g2_judgment raw_completion"
+)
+"""Columns with what was judged or said, which no rating uses."""
+
+
+def note_unused(files: Iterable[tuple[Path, FileKind]], used: Iterable[str]) -> str:
+    """Name the columns that the first rows fill and nothing was read from; empty without any."""
+    rows = chain.from_iterable(rows_in(*file) for file in files)
+    first = [
+        json.loads(row) if isinstance(row, bytes) else row
+        for _, row in islice(rows, _LOOKED_AT + 1)
+    ]
+    total = f"the first {_LOOKED_AT}" if len(first) > _LOOKED_AT else str(len(first))
+    unused = count_unused(first[:_LOOKED_AT], {*used, *_TEXTS.split()})
+    return describe_unused(unused, total)
+
+
 ANONYMOUS = "anony"
 """The column of an arena's votes that is false where the voter saw the models' names."""
 NAMED = "not anonymous: the voter saw the models' names"
@@ -263,15 +307,23 @@ def battle_of(values: Row) -> Battle | LeftOut:
     return Battle.from_dict(values)
 
 
-def find_prompt(row: JsonObject, names: Iterable[str]) -> Any:
+def find_prompt(row: JsonObject, names: Iterable[str], below: Iterable[str] = ()) -> Any:
     """Return what names the prompt of a row: the first of the names with a value, or None.
 
     A conversation is written as JSON, so that equal ones are the same prompt.
+
+    Args:
+        below: What stands below it, after a blank line.
     """
-    found = next((row[name] for name in names if row.get(name) not in (None, "")), None)
-    if isinstance(found, list | dict):
-        return json.dumps(found, ensure_ascii=False, sort_keys=True)
-    return found
+    above = [next((row[name] for name in names if row.get(name) not in (None, "")), None)]
+    parts = [
+        json.dumps(part, ensure_ascii=False, sort_keys=True)
+        if isinstance(part, list | dict)
+        else part
+        for part in (*above, *map(row.get, below))
+        if part not in (None, "")
+    ]
+    return "\n\n".join(map(str, parts)) if len(parts) > 1 else next(iter(parts), None)
 
 
 def need(row: JsonObject, **kinds: tuple[type, ...]) -> None:

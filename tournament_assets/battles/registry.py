@@ -92,6 +92,8 @@ def detect_format(path: Path) -> BattleFormat:
     else:
         sample = sample_file(path)
         candidates = [each for each in FORMATS.values() if each.recognises(sample)]
+        # Its columns are a part of those of other formats.
+        candidates = [each for each in candidates if each is not PLAIN] or candidates
         columns = ", ".join(sorted(sample.columns))[:200] or "no columns"
         content = f"{sample.kind} with {columns}"
     if len(candidates) != 1:
@@ -125,6 +127,7 @@ class PooledBattles:
         left_out: Comparisons that are no battles, counted by the reason.
         settings: How they were rated; None where no file says.
         warnings: How rating them together may mislead.
+        notes: Which filled columns of the files are not used.
     """
 
     table: pa.Table
@@ -132,6 +135,7 @@ class PooledBattles:
     left_out: Mapping[str, int]
     settings: RatingSettings | None
     warnings: tuple[str, ...]
+    notes: tuple[str, ...]
 
 
 def pool_battles(files: Sequence[BattleFile]) -> PooledBattles:
@@ -147,6 +151,7 @@ def pool_battles(files: Sequence[BattleFile]) -> PooledBattles:
         left_out=dict(sorted(left_out.items())),
         settings=settings,
         warnings=(*warnings, *_source_warnings(table), *_name_warnings(table)),
+        notes=tuple(dict.fromkeys(file.note for file in files if file.note)),
     )
 
 

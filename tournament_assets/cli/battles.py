@@ -2,7 +2,7 @@
 
 import json
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -111,7 +111,7 @@ def battles_import_command(
     battles = _read(file, format_name, reading)
     write_battles(out, battles.table, format_name="tournament", settings=battles.settings)
     click.echo(f"{file}: {battles.table.num_rows} battles, {battles.format}")
-    _print_left_out(battles.left_out)
+    _print_left_out(battles.left_out, [battles.note])
     click.echo(f"{out}: {battles.table.num_rows} battles")
 
 
@@ -148,7 +148,7 @@ def battles_export_command(
         table = of_dimension(table, dimension)
     lost = write_battles(out, table, format_name=format_name, settings=battles.settings)
     click.echo(f"{file}: {table.num_rows} battles, {battles.format}")
-    _print_left_out(battles.left_out)
+    _print_left_out(battles.left_out, [battles.note])
     click.echo(f"{out}: {table.num_rows} battles, {format_name}")
     for name, count in lost.items():
         click.echo(f"  lost, {name}: {count} battles")
@@ -259,6 +259,7 @@ def battles_rate_command(
             "files": [file.name for file in files],
             "warnings": list(battles.warnings),
             "left_out": dict(battles.left_out),
+            "notes": list(battles.notes),
             "settings": settings.to_dict(),
             "ratings": [each.to_dict() for each in ratings],
         }
@@ -268,7 +269,7 @@ def battles_rate_command(
         return
     listed, formats = ", ".join(map(str, files)), ", ".join(battles.formats)
     click.echo(f"{listed}: {battles.table.num_rows} battles, {formats}")
-    _print_left_out(battles.left_out)
+    _print_left_out(battles.left_out, battles.notes)
     for warning in battles.warnings:
         click.echo(f"  warning: {warning}")
     if battles.settings is None:
@@ -291,9 +292,11 @@ def _require_dimension(battles: BattleFile, dimension: str) -> None:
         )
 
 
-def _print_left_out(left_out: Mapping[str, int]) -> None:
+def _print_left_out(left_out: Mapping[str, int], notes: Iterable[str]) -> None:
     for reason, count in left_out.items():
         click.echo(f"  left out, {escape_terminal(reason)}: {count}")
+    for note in filter(None, notes):
+        click.echo(f"  {escape_terminal(note)}")
 
 
 def print_battle_ratings(

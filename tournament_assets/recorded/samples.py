@@ -10,7 +10,6 @@ files of OpenAI, https://platform.openai.com/docs/guides/batch.
 """
 
 import json
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
@@ -19,7 +18,14 @@ from typing import Any, get_args
 
 from tournament_assets.foundation.errors import InputError, Problems
 from tournament_assets.foundation.json_lines import JsonObject, refuse_half_characters
-from tournament_assets.storage.row_files import FileKind, FileSample, read_rows, sample_file
+from tournament_assets.storage.row_files import (
+    FileKind,
+    FileSample,
+    count_unused,
+    describe_unused,
+    read_rows,
+    sample_file,
+)
 from tournament_assets.tournament.completions import (
     Completion,
     End,
@@ -139,9 +145,7 @@ class SampleFile:
     @property
     def note(self) -> str:
         """What was assumed, and which filled columns are not used; empty without any."""
-        n = len(self.samples)
-        listed = ", ".join(f"{name} ({count} of {n} filled)" for name, count in self.unused.items())
-        unused = f"not used: {listed}" if listed else ""
+        unused = describe_unused(self.unused, str(len(self.samples)))
         return "; ".join(clause for clause in (self.assumed, unused) if clause)
 
 
@@ -242,34 +246,11 @@ class _Watched(dict[str, Any]):
         return super().get(name, default)
 
 
-_NO_MATTER = (
-    "id idx index uuid doc_hash prompt_hash target_hash timestamp tstamp created created_at date"
-    " time object url method status filter datasplit dataset source task_name author"
-    " license annotator metadata usage cost latency seed entrant_id model generator"
-    " choice_id answer_id model_id sample samples_id tags split"
-)
-"""Columns that do not change what was asked or answered."""
-_OWN_COLUMNS = frozenset(
+OWN_COLUMNS = frozenset(
     {*BANK_FIELDS, *_RESPONSE_KEYS, "entrant_id", "finish_reason", "prompt_tokens"}
     | {"response_tokens", "diagnostics"}
 )
 """The columns of our own files."""
-_PASSED_OVER = frozenset(_NO_MATTER.split())
-
-
-def _unused(samples: Iterable[Sample], read: AbstractSet[str]) -> dict[str, int]:
-    """Count the values of the columns that nothing was read from, if they vary and may matter."""
-    filled: Counter[str] = Counter()
-    values: dict[str, set[str]] = {}
-    for sample in samples:
-        for name, value in sample.row.items():
-            if name in read or name.lower() in _PASSED_OVER or value in (None, "", [], {}):
-                continue
-            filled[name] += 1
-            seen = values.setdefault(name, set())
-            if len(seen) < 2:
-                seen.add(repr(value))
-    return {name: count for name, count in filled.items() if len(values[name]) > 1}
 
 
 def _parse(chosen: SampleFormat, rows: Iterable[tuple[str, Any]]) -> SampleFile:
@@ -282,7 +263,8 @@ def _parse(chosen: SampleFormat, rows: Iterable[tuple[str, Any]]) -> SampleFile:
         except InputError as error:
             problems.extend(f"{where}: {problem}" for problem in error.problems)
     problems.raise_if_any()
-    unused = _unused(samples, read | _OWN_COLUMNS if chosen.name == OWN else read)
+    used = read | OWN_COLUMNS if chosen.name == OWN else read
+    unused = count_unused((sample.row for sample in samples), used)
     return SampleFile(chosen.name, _without_lost_systems(samples), unused)
 
 

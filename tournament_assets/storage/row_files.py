@@ -10,7 +10,8 @@ import io
 import json
 import re
 import zipfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -190,20 +191,12 @@ def read_rows(path: Path, kind: FileKind) -> list[tuple[str, JsonObject]]:
     """
     if kind == "json lines":
         return read_json_lines(path)
-    if kind == "parquet":
-        return [(where, dict(row)) for where, row in parquet_rows(path, None)]
-    if kind == "xlsx":
-        return list(_xlsx_rows(path))
-    if kind == "csv":
-        rows = csv_rows(path)
-        return [(at, {name: _cell(cell) for name, cell in row.items()}) for at, row in rows]
-    if kind == "json list":
-        items = read_json_list(path)
-    else:
-        items = [(path.name, _load_as("a JSON object", path))]
+    rows = rows_in(path, kind)
+    if kind not in ("json list", "json object"):
+        return list(rows)
     problems = Problems(of_file=True)
     objects: list[tuple[str, JsonObject]] = []
-    for where, item in items:
+    for where, item in rows:
         if not isinstance(item, dict):
             problems.add(f"{where}: the row is {item!r:.60}; expected a JSON object")
             continue
@@ -212,6 +205,69 @@ def read_rows(path: Path, kind: FileKind) -> list[tuple[str, JsonObject]]:
             objects.append((where, item))
     problems.raise_if_any()
     return objects
+
+
+def rows_in(
+    path: Path, kind: FileKind, *, columns: Iterable[str] | None = None, needed: Sequence[str] = ()
+) -> Iterable[tuple[str, Any]]:
+    """Return the rows of a file of any kind one after another, each with its place.
+
+    A JSON line is still bytes, and an item of a JSON list may be anything. An empty cell of a CSV
+    file is None.
+
+    Args:
+        columns: The columns to read of a Parquet file if they exist; all of them if None.
+        needed: The columns without which a CSV file is refused.
+    """
+    match kind:
+        case "csv":
+            rows = csv_rows(path, needed=needed)
+            return ((at, {name: _cell(cell) for name, cell in row.items()}) for at, row in rows)
+        case "parquet":
+            return parquet_rows(path, columns)
+        case "xlsx":
+            return _xlsx_rows(path)
+        case "json list":
+            return read_json_list(path)
+        case "json object":
+            return [(path.name, _load_as("a JSON object", path))]
+        case "json lines":
+            return numbered_lines(path)
+
+
+_NO_MATTER = (
+    "id idx index uuid doc_hash prompt_hash target_hash timestamp tstamp created created_at"
+    " date time object url method status filter datasplit dataset source task_name author"
+    " license annotator metadata usage cost latency seed entrant_id model generator"
+    " choice_id answer_id model_id sample samples_id tags split"
+)
+"""Columns that do not change what was asked or answered."""
+
+
+def count_unused(rows: Iterable[Mapping[str, Any]], used: Collection[str]) -> dict[str, int]:
+    """Count the values of the columns that are not used, if they vary and may matter."""
+    passed_over = {*used, *_NO_MATTER.split()}
+    filled: Counter[str] = Counter()
+    values: dict[str, set[str]] = {}
+    for row in rows:
+        for name, value in row.items():
+            if {name, name.lower()} & passed_over or value in (None, "", [], {}):
+                continue
+            filled[name] += 1
+            seen = values.setdefault(name, set())
+            if len(seen) < 2:
+                seen.add(repr(value))
+    return {name: count for name, count in filled.items() if len(values[name]) > 1}
+
+
+def describe_unused(unused: Mapping[str, int], total: str) -> str:
+    """Name the filled columns that are not used; empty without any.
+
+    Args:
+        total: Of how many rows they were counted.
+    """
+    listed = ", ".join(f"{name} ({count} of {total} filled)" for name, count in unused.items())
+    return f"not used: {listed}" if listed else ""
 
 
 def _cell(cell: Json) -> Json:
@@ -448,7 +504,7 @@ def parquet_rows(path: Path, columns: Iterable[str] | None) -> Iterator[tuple[st
     with readable_parquet(path), pq.ParquetFile(path) as file:
         names = file.schema_arrow.names
         present = names if columns is None else [name for name in columns if name in names]
-        for batch in file.iter_batches(columns=present):
+        for batch in file.iter_batches(batch_size=4096, columns=present):
             for row in batch.to_pylist():
                 number += 1
                 yield f"{path.name}:row {number}", row

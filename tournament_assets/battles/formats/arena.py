@@ -22,16 +22,22 @@ from tournament_assets.battles.columnar import (
     write_columns,
 )
 from tournament_assets.battles.columns import BATTLE_SCHEMA, name_codes
-from tournament_assets.battles.files import BattleFile, FormatOptions, count_losses
+from tournament_assets.battles.files import (
+    BattleFile,
+    FormatOptions,
+    count_losses,
+    note_unused,
+)
 from tournament_assets.foundation.errors import InputError
 from tournament_assets.storage.row_files import FileSample, parquet_schema, sample_file
 from tournament_assets.tournament.battles import BattleSource, RatingSettings
 
 UNREAD = "no verdict: a tie without a preference, a reply that could not be read"
 
-_KINDS = ("parquet", "json lines", "json list")
 _PLAYERS = frozenset({"model_a", "model_b", "winner"})
 _OF_OTHERS = frozenset({"judge_votes", "majority_verdict"})
+_WEAK = frozenset({"question_id", "id", "language", "timestamp"})
+"""Columns that any table may have, and that do not tell who decided."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,37 +70,35 @@ class ArenaFormat:
     def recognises(self, sample: FileSample) -> bool:
         """Return whether a file that begins like this is of the format."""
         columns = sample.columns
-        if sample.kind not in _KINDS or columns & _OF_OTHERS:
-            return False
-        if not columns >= _PLAYERS:
+        if columns & _OF_OTHERS or not columns >= _PLAYERS:
             return False
         is_ours = "inconsistent" in columns or SETTINGS_KEY in columns
         if self.keeps_settings:
             return is_ours
         if self.source is None:
             return "source" in columns and not is_ours
-        return "source" not in columns and not is_ours and bool(columns & self.one_of)
+        own = self.one_of - _WEAK if sample.kind in ("csv", "xlsx") else self.one_of
+        return "source" not in columns and not is_ours and bool(columns & own)
 
     def read(self, path: Path, options: FormatOptions) -> BattleFile:
         """Read a file."""
         sample = sample_file(path)
-        if sample.kind not in _KINDS:
-            raise InputError(
-                f"{path}: the file is {sample.kind}; expected {', '.join(_KINDS)} of {self.title}"
-            )
         source = options.source or self.source
         accepted = {
             **self.accepted,
             "question_id": tuple(options.prompt_names(self.accepted["question_id"])),
         }
-        table, left_out = read_columns(path, sample, Columns(accepted, source))
+        columns = Columns(accepted, source)
+        table, left_out = read_columns(path, sample, columns)
         if self.judges_ties_by_preference:
             is_unread = _unread_ties(table, has_preferences="pref" in sample.columns)
             if n_unread := int(is_unread.sum()):
                 table = table.filter(pa.array(~is_unread))
                 left_out = {**left_out, UNREAD: n_unread}
         settings = _read_settings(path, sample) if self.keeps_settings else None
-        return BattleFile(self.name, table, left_out, settings)
+        used = [*columns.wanted, *self.accepted["question_id"]]
+        note = note_unused([(path, sample.kind)], used)
+        return BattleFile(self.name, table, left_out, settings, note)
 
     def write(self, path: Path, table: pa.Table, settings: RatingSettings | None) -> dict[str, int]:
         """Write a new file, Parquet or JSON lines by its name; count the values that it lacks."""

@@ -14,15 +14,15 @@ _PLAIN_COLUMNS = ("model_a", "model_b", "winner")
 
 
 def _parse_plain(row: Row, _: FormatOptions) -> Iterable[Row | LeftOut]:
-    if row["winner"] == "":
+    if row.get("winner") in (None, "") and row.get("model_a") and row.get("model_b"):
         return [LeftOut(NO_WINNER)]
-    return [{name: row[name] or None for name in _PLAIN_COLUMNS}]
+    return [{name: row.get(name) for name in _PLAIN_COLUMNS}]
 
 
 PLAIN = RowFormat(
     name="csv",
     title="plain CSV",
-    kinds=("csv",),
+    kinds=("csv", "xlsx"),
     columns=_PLAIN_COLUMNS,
     prompts=("question_id", "prompt_id", "prompt", "prompt_hash"),
     source=None,

@@ -71,6 +71,7 @@ MT_BENCH = RowFormat(
     kinds=(),
     columns=("model_1", "model_2", "g1_winner", "g2_winner"),
     prompts=("question_id",),
+    more=("judge", "turn"),
     source="llm-judge",
     parse=_parse,
 )
@@ -115,6 +116,8 @@ ALPACA_EVAL = RowFormat(
     kinds=(),
     columns=("generator_1", "generator_2", "preference"),
     prompts=("instruction",),
+    below=("input", "context"),
+    more=("annotator",),
     source="llm-judge",
     parse=_parse_alpaca,
 )
@@ -178,6 +181,7 @@ ARENA_HARD = RowFormat(
     kinds=(),
     columns=("model", "games"),
     prompts=("uid", "question_id"),
+    more=("baseline", "judge"),
     source="llm-judge",
     parse=_parse_arena_hard,
     is_folder=True,

@@ -19,6 +19,8 @@ LMArena's votes are cast by people; the conversations that come with them are ig
 from collections.abc import Iterable, Mapping
 
 from tournament_assets.battles.files import (
+    ANONYMOUS,
+    SELF,
     TEXT,
     FormatOptions,
     LeftOut,
@@ -35,12 +37,13 @@ _SIDES: Mapping[str, BattleWinner] = {"left": "model_a", "right": "model_b", "ti
 
 
 def _parse_evalica(row: Row, _: FormatOptions) -> Iterable[Row | LeftOut]:
-    if row["winner"] == "":
+    word = row.get("winner")
+    if word in (None, "") and row.get("left") and row.get("right"):
         return [LeftOut(NO_WINNER)]
-    winner = _SIDES.get(str(row["winner"]))
+    winner = _SIDES.get(str(word))
     if winner is None:
-        raise InputError(f"winner is {row['winner']!r:.40}; expected 'left', 'right' or 'tie'")
-    return [{"model_a": row["left"], "model_b": row["right"], "winner": winner}]
+        raise InputError(f"winner is {word!r:.40}; expected 'left', 'right' or 'tie'")
+    return [{"model_a": row.get("left"), "model_b": row.get("right"), "winner": winner}]
 
 
 EVALICA = RowFormat(
@@ -115,6 +118,8 @@ _WORDS: Mapping[str, str | None] = {
 
 def _parse_orq_arena(row: Row, _: FormatOptions) -> Iterable[Row | LeftOut]:
     need(row, model_a=TEXT, model_b=TEXT)
+    if row["model_a"] == row["model_b"]:
+        return [LeftOut(SELF)]
     problems = Problems()
     if row.get("schema_version") not in (_VERSION, str(_VERSION)):
         problems.add(f"schema_version is {row.get('schema_version')!r:.40}; expected {_VERSION}")
@@ -183,6 +188,7 @@ ORQ_ARENA = RowFormat(
     kinds=(),
     columns=("model_a", "model_b"),
     one_of=frozenset({"judge_votes", "majority_verdict"}),
+    more=("schema_version", "winner"),
     prompts=("question_id", "prompt_id", "prompt_hash", "prompt", "prompt_text"),
     source="llm-judge",
     parse=_parse_orq_arena,
@@ -200,5 +206,6 @@ LMARENA = ArenaFormat(
     source="human",
     one_of=frozenset(
         {"question_id", "id", "conversation_a", "conversation", "language", "tstamp", "timestamp"}
+        | {ANONYMOUS}
     ),
 )
