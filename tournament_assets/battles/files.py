@@ -38,7 +38,7 @@ from tournament_assets.storage.row_files import (
     rows_in,
     sample_file,
 )
-from tournament_assets.tournament.battles import Battle, BattleSource, RatingSettings
+from tournament_assets.tournament.battles import Battle, BattleSource, BattleWinner, RatingSettings
 
 
 @contextmanager
@@ -305,6 +305,33 @@ def battle_of(values: Row) -> Battle | LeftOut:
     if isinstance(names[0], str) and names[0].strip() and names[0] == names[1]:
         return LeftOut(SELF)
     return Battle.from_dict(values)
+
+
+NO_FLAG = "no verdict: the winner's columns are empty"
+FLAG_COLUMNS: Mapping[str, BattleWinner] = {
+    "winner_model_a": "model_a",
+    "winner_model_b": "model_b",
+    "winner_tie": "tie",
+    "winner_tie (bothbad)": "tie (bothbad)",
+    "winner_tie(bothbad)": "tie (bothbad)",
+}
+"""Columns of which one is 1 and the others are 0, as in LMSYS's sets on Kaggle."""
+_FLAGS = {
+    **dict.fromkeys(("0", "0.0", "false"), False),
+    **dict.fromkeys(("1", "1.0", "true"), True),
+}
+
+
+def flagged_winner(row: Row) -> BattleWinner | None:
+    """Return who won by the one of `FLAG_COLUMNS` that is 1; None if all are empty."""
+    flags = {name: row[name] for name in FLAG_COLUMNS if row.get(name) not in (None, "")}
+    marks = [_FLAGS.get(str(value).lower()) for value in flags.values()]
+    if not flags:
+        return None
+    if None in marks or marks.count(True) != 1:
+        values = ", ".join(f"{name} {value!r:.40}" for name, value in flags.items())
+        raise InputError(f"the winner's columns are {values}; expected one 1 and otherwise 0")
+    return FLAG_COLUMNS[[*flags][marks.index(True)]]
 
 
 def find_prompt(row: JsonObject, names: Iterable[str], below: Iterable[str] = ()) -> Any:

@@ -5,13 +5,16 @@ import json
 import random
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.battles.builders import CONTAINERS, write_container
 from tests.extras.people.builders import SCOPE, desk, pairs, row
+from tournament_assets.battles.files import NAMED, NO_FLAG, SELF
 from tournament_assets.extras.people import votes as label_votes
 from tournament_assets.extras.people.label_records import (
     LabelRecords,
@@ -58,11 +61,11 @@ def write(tmp_path: Path, rows: Sequence[Mapping[str, Any]]) -> Path:
 
 
 def take(path: Path, ledger: LabelRecords, **changed: Any) -> ImportedVotes:
-    is_random = changed.pop("is_random", True)
+    is_random, of = changed.pop("is_random", True), changed.pop("of", PAIRS)
     return label_votes.import_foreign_votes(
         path,
         options=ReadingOptions(**changed),
-        pairs=PAIRS,
+        pairs=of,
         scope=tuple(SCOPE.values()),
         is_random=is_random,
         ledger=ledger,
@@ -128,6 +131,45 @@ def test_lmsys_csv_is_read_by_texts_or_by_names(tmp_path: Path, ledger: LabelRec
     assert take(write(tmp_path, more), ledger, rater="ben").added == 1
     assert heard(ledger)[2] == ("ben", "p5", "ada", "bob", "tie")
     assert {each.pair.chance for each in ledger.labels(*SCOPE.values())} == {3 / 30}
+
+
+@pytest.mark.parametrize("container", CONTAINERS)
+def test_labels_are_read_in_each_container_and_what_is_not_used_is_counted(
+    tmp_path: Path, ledger: LabelRecords, container: str
+) -> None:
+    several = [json.dumps(["one", "two"])] * 3
+    rows = [
+        labelled(PAIRS[n], judge="ana", anony=True, turn=1, mood=f"fine {n}")
+        | {"model_a": PAIRS[n].entrant_b, "model_b": PAIRS[n].entrant_a}
+        for n in range(6)
+    ]
+    rows[1]["anony"] = False
+    rows[2]["model_b"] = rows[2]["model_a"]
+    rows[3]["turn"] = 2
+    rows[4] |= dict(zip(("prompt", "response_a", "response_b"), several, strict=True))
+    rows[5]["winner"] = None
+    votes = take(write_container(tmp_path / f"labels.{container}", rows), ledger)
+    assert votes.left_out == {NAMED: 1, SELF: 1, label_votes.LATER_TURNS: 2, NO_FLAG: 1}
+    assert heard(ledger) == [("ana", "p0", "ada", "bob", "b")]
+    rows = [labelled(PAIRS[n], judge="ana", mood=f"fine {n}") for n in range(2)]
+    votes = take(write_container(tmp_path / f"more.{container}", rows), ledger)
+    assert votes.note == "not used: mood (2 of 2 filled)"
+
+
+def test_equal_labels_without_a_rater_are_of_different_people(
+    tmp_path: Path, ledger: LabelRecords
+) -> None:
+    path = write(tmp_path, [labelled(PAIRS[0])] * 3)
+    assert (take(path, ledger).added, take(path, ledger).added) == (3, 0)
+    path = write(tmp_path, [labelled(PAIRS[0], judge=f"{'r' * 70}{n}") for n in range(2)])
+    with pytest.raises(InputError, match="rater"):
+        take(path, ledger)
+
+
+def test_an_answer_may_be_a_list(tmp_path: Path, ledger: LabelRecords) -> None:
+    pair = replace(PAIRS[0], response_a='["one", "two"]', response_b='["three"]')
+    row = {"id": "p0", "response_a": pair.response_a, "response_b": pair.response_b, "winner": "a"}
+    assert take(write(tmp_path, [row]), ledger, of=[pair]).added == 1
 
 
 def test_labels_count_for_what_was_drawn_here_and_nothing_else(

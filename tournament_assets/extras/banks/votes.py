@@ -20,12 +20,15 @@ from collections.abc import Iterable, Mapping
 
 from tournament_assets.battles.files import (
     ANONYMOUS,
+    FLAG_COLUMNS,
+    NO_FLAG,
     SELF,
     TEXT,
     FormatOptions,
     LeftOut,
     Row,
     RowFormat,
+    flagged_winner,
     need,
 )
 from tournament_assets.battles.formats.arena import ArenaFormat
@@ -56,39 +59,12 @@ EVALICA = RowFormat(
     parse=_parse_evalica,
 )
 
-_FLAG_COLUMNS: Mapping[str, BattleWinner] = {
-    "winner_model_a": "model_a",
-    "winner_model_b": "model_b",
-    "winner_tie": "tie",
-    "winner_tie (bothbad)": "tie (bothbad)",
-    "winner_tie(bothbad)": "tie (bothbad)",
-}
-_FLAGS: Mapping[object, bool] = {
-    **dict.fromkeys((0, "0", "0.0"), False),
-    **dict.fromkeys((1, "1", "1.0"), True),
-}
-
 
 def _parse_one_hot(row: Row, _: FormatOptions) -> Iterable[Row | LeftOut]:
-    flags = {name: row[name] for name in _FLAG_COLUMNS if row.get(name) not in (None, "")}
-    if not flags:
-        return [LeftOut("no verdict: the winner's columns are empty")]
-    wrong = {
-        name: value
-        for name, value in flags.items()
-        if not isinstance(value, str | int | float) or value not in _FLAGS
-    }
-    won = [name for name, value in flags.items() if name not in wrong and _FLAGS[value]]
-    if wrong or len(won) != 1:
-        values = ", ".join(f"{name} {value!r:.40}" for name, value in flags.items())
-        raise InputError(f"the winner's columns are {values}; expected one 1 and otherwise 0")
-    return [
-        {
-            "model_a": row.get("model_a"),
-            "model_b": row.get("model_b"),
-            "winner": _FLAG_COLUMNS[won[0]],
-        }
-    ]
+    winner = flagged_winner(row)
+    if winner is None:
+        return [LeftOut(NO_FLAG)]
+    return [{"model_a": row.get("model_a"), "model_b": row.get("model_b"), "winner": winner}]
 
 
 ONE_HOT = RowFormat(
@@ -96,7 +72,7 @@ ONE_HOT = RowFormat(
     title="LMSYS on Kaggle",
     kinds=(),
     columns=("model_a", "model_b", "winner_model_a", "winner_model_b", "winner_tie"),
-    more=("winner_tie (bothbad)", "winner_tie(bothbad)"),
+    more=tuple(FLAG_COLUMNS),
     prompts=("prompt", "question_id", "prompt_id", "prompt_hash", "id"),
     source="human",
     parse=_parse_one_hot,

@@ -280,7 +280,7 @@ def _print_sample(sample: LabelSample) -> None:
     type=click.Choice(["votes", "lmsys"]),
     default="votes",
     show_default=True,
-    help="votes: a file that a page of --out saved. lmsys: CSV; needs --mode.",
+    help="votes: a file that a page of --out saved. lmsys: a vote a row; needs --mode.",
 )
 @click.option("--mode", metavar="MODE", help="The mode whose pairs another tool's labels are on.")
 @click.option("--dimension", metavar="NAME", help="The quality labelled; in general by default.")
@@ -330,4 +330,6 @@ def label_import_command(
                 click.echo(f"{path}: {votes.votes} votes, {votes.added} new")
                 for reason, count in votes.left_out.items():
                     click.echo(f"  left out, {reason}: {count}")
+                if votes.note:
+                    click.echo(f"  {votes.note}")
         problems.raise_if_any()

@@ -14,6 +14,15 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Literal
 
+from tournament_assets.battles.files import (
+    ANONYMOUS,
+    FLAG_COLUMNS,
+    NO_FLAG,
+    SELF,
+    LeftOut,
+    flagged_winner,
+    reason_against,
+)
 from tournament_assets.extras.people.label_records import (
     GivenVote,
     LabelRecords,
@@ -29,7 +38,12 @@ from tournament_assets.foundation.errors import InputError, Problems
 from tournament_assets.foundation.fingerprints import fingerprint
 from tournament_assets.foundation.json_lines import JsonObject, parse_object, parse_rows
 from tournament_assets.judging.requests.pairs import PairToJudge, split_identical
-from tournament_assets.storage.row_files import csv_rows
+from tournament_assets.storage.row_files import (
+    count_unused,
+    describe_unused,
+    rows_in,
+    sample_file,
+)
 
 VOTES_FORMAT = "tournament-votes"
 MAX_FILE_BYTES = 8 * 2**20
@@ -39,11 +53,18 @@ _HEX = re.compile("[0-9a-f]{16,64}")
 _SAID = {"A": "a", "B": "b", "tie": "tie", "both_bad": "both_bad", "undo": "undo"}
 _LONGEST_SECONDS = 86_400.0
 
+LATER_TURNS = "a conversation of several turns, or a later turn of one"
 NO_PAIR = "no pair of the mode has these texts or names"
 SAME_TEXT = "both responses are the same text"
 NOT_DRAWN = "the pair is not in the sample"
 
 
+_USED = (
+    *("question_id", "judge", "winner", "model_a", "model_b", "response_a", "response_b"),
+    *("turn", ANONYMOUS, "prompt"),
+)
+_LONGEST_ID = 40
+_CONVERSATIONS = frozenset({"conversation_a", "conversation_b", "conversation"})
 _MAX_FOREIGN_BYTES = 256 * 2**20
 _WORDS: Mapping[str, GivenVote] = {
     "model_a": "a",
@@ -64,7 +85,7 @@ class ForeignVote:
         word: `a` for the response shown first, `b` for the other one.
         texts: The two responses, in the order shown; None if the file has none.
         models: Who wrote them, in that order; None if the file does not say.
-        strings: Every text in the row, one of which is the prompt or its id.
+        columns: Every text in the row, one of which is the prompt or its id, by its column.
     """
 
     name: str
@@ -72,7 +93,7 @@ class ForeignVote:
     word: GivenVote
     texts: tuple[str, str] | None
     models: tuple[str, str] | None
-    strings: frozenset[str]
+    columns: Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,8 +109,8 @@ class ReadingOptions:
     sides: tuple[str, str] | None = None
 
 
-def read_foreign_votes(path: Path, options: ReadingOptions) -> list[ForeignVote]:
-    """Read another tool's file."""
+def read_foreign_votes(path: Path, options: ReadingOptions) -> list[ForeignVote | LeftOut]:
+    """Read the rows of another tool's file, in any container."""
     try:
         size = path.stat().st_size
     except OSError as error:
@@ -98,59 +119,66 @@ def read_foreign_votes(path: Path, options: ReadingOptions) -> list[ForeignVote]
         raise InputError(
             f"{path}: larger than {_MAX_FOREIGN_BYTES // 2**20} MiB; expected fewer labels"
         )
-    return list(parse_rows(csv_rows(path), lambda _, row: _read_vote(row, options)))
+    n_rows: Counter[str] = Counter()
+
+    def read(_: str, row: JsonObject) -> ForeignVote | LeftOut:
+        cells = ["" if value is None else str(value) for value in row.values()]
+        name = str(row.get("id") or row.get("question_id") or fingerprint(cells)[:12])
+        rater = row.get("judge") or options.rater
+        if not rater:
+            # Such rows are of different people, even if their ids name the prompt.
+            n_rows[name] += 1
+            name += f" ({n_rows[name]})" if n_rows[name] > 1 else ""
+            rater = f"unnamed {name if len(name) <= _LONGEST_ID else fingerprint(name)[:12]}"
+        return _read_vote(row, name, clean_rater(str(rater)), options.sides)
+
+    return list(parse_rows(rows_in(path, sample_file(path).kind), read))
 
 
-def _read_vote(row: JsonObject, options: ReadingOptions) -> ForeignVote:
-    name = str(
-        row.get("id") or row.get("question_id") or fingerprint(list(map(str, row.values())))[:12]
-    )
-    flat = {key: _plain(value) for key, value in row.items()}
-    texts = _both(flat, options.sides or ("response_a", "response_b"))
-    if options.sides and texts is None:
-        raise InputError(f"{' and '.join(options.sides)} hold no text; expected the two responses")
-    rater = row.get("judge") or options.rater or f"unnamed {name}"
-    return ForeignVote(
-        name=name,
-        rater=clean_rater(str(rater)[:60]),
-        word=_said(row),
-        texts=texts,
-        models=_both(flat, ("model_a", "model_b")),
-        strings=frozenset(plain_text(text) for text in flat.values() if text is not None),
-    )
-
-
-def _said(row: JsonObject) -> GivenVote:
-    winner = row.get("winner")
-    if winner in (None, ""):
-        marked = [
-            name
-            for name in ("winner_model_a", "winner_model_b", "winner_tie")
-            if row.get(name) in ("1", "1.0", "True", "true")
-        ]
-        if len(marked) != 1:
-            raise InputError(f"{len(marked)} of the columns winner_… are 1; expected one")
-        winner = marked[0].removeprefix("winner_")
+def _read_vote(
+    row: JsonObject, name: str, rater: str, named_sides: tuple[str, str] | None
+) -> ForeignVote | LeftOut:
+    sides = named_sides or ("response_a", "response_b")
+    turns = {key: each for key, value in row.items() if (each := _turns(value)) is not None}
+    # An answer may be a list itself; a conversation has one on every side of it.
+    is_chat = turns.keys() > {*sides}
+    flat = {key: value for key, value in row.items() if isinstance(value, str)}
+    if is_chat:
+        flat |= {key: each[0] for key, each in turns.items() if len(each) == 1}
+    texts, models = _both(flat, sides), _both(flat, ("model_a", "model_b"))
+    n_turns = [len(each) for key, each in turns.items() if is_chat or key in _CONVERSATIONS]
+    is_later = max(n_turns, default=1) > 1 or row.get("turn") not in (None, 1, "1", "1.0")
+    itself = models is not None and models[0] == models[1]
+    reason = reason_against(row) or (SELF if itself else LATER_TURNS if is_later else None)
+    if reason is not None:
+        return LeftOut(reason)
+    if named_sides and texts is None:
+        raise InputError(f"{' and '.join(sides)} hold no text; expected the two responses")
+    winner = row.get("winner") or flagged_winner(row)
+    if winner is None:
+        return LeftOut(NO_FLAG)
     vote = _WORDS.get(str(winner).lower())
     if vote is None:
         raise InputError(f"the winner is {winner!r:.80}; expected one of {', '.join(_WORDS)}")
-    return vote
+    columns = {key: plain_text(text) for key, text in flat.items()}
+    return ForeignVote(name, rater, vote, texts, models, columns)
 
 
-def _plain(value: object) -> str | None:
-    """Return a text, or the only turn of a conversation."""
+def _turns(value: object) -> list[str] | None:
+    """Return what was said in each turn: a list of texts, or the user's messages of a chat."""
     if isinstance(value, str) and value.startswith("["):
         try:
-            turns = json.loads(value)
+            value = json.loads(value)
         except (ValueError, RecursionError):
-            return value
-        if isinstance(turns, list) and len(turns) == 1 and isinstance(turns[0], str):
-            return turns[0]
+            return None
+    if not isinstance(value, list) or not value:
         return None
-    return value if isinstance(value, str) else None
+    if all(isinstance(each, dict) for each in value):
+        return [str(each.get("content")) for each in value if each.get("role") == "user"]
+    return value if all(isinstance(each, str) for each in value) else None
 
 
-def _both(flat: Mapping[str, str | None], keys: tuple[str, str]) -> tuple[str, str] | None:
+def _both(flat: Mapping[str, str], keys: tuple[str, str]) -> tuple[str, str] | None:
     one, other = flat.get(keys[0]), flat.get(keys[1])
     return None if one is None or other is None else (one, other)
 
@@ -278,12 +306,14 @@ class ImportedVotes:
         added: How many of them are new.
         rater: Who gave them; empty if the file is another tool's, which may have several raters.
         left_out: The other votes of another tool's file, counted by reason.
+        note: Which filled columns are not used; empty without any.
     """
 
     votes: int
     added: int
     rater: str = ""
     left_out: Mapping[str, int] = field(default_factory=dict)
+    note: str = ""
 
 
 def import_votes(path: Path, *, tournament_id: str, ledger: LabelRecords) -> ImportedVotes:
@@ -350,9 +380,10 @@ _Found = tuple[PairToJudge, Literal["ab", "ba"]]
 
 
 class _Pairs:
-    """Finds pairs by what another tool records of them."""
+    """Finds pairs by what another tool records of them; `columns` name their prompts."""
 
     def __init__(self, pairs: Iterable[PairToJudge]) -> None:
+        self.columns: set[str] = set()
         self._by_texts: dict[tuple[str, str], list[_Found]] = {}
         self._by_names: dict[tuple[str, str], list[_Found]] = {}
         for pair in pairs:
@@ -370,11 +401,16 @@ class _Pairs:
             matches = [match for match in matches if match in named] if named else matches
         else:
             matches = named
-        return [
+        matches = [
             (pair, order)
             for pair, order in matches
-            if {pair.prompt_id, plain_text(pair.prompt_text)} & vote.strings
+            if {pair.prompt_id, plain_text(pair.prompt_text)} & {*vote.columns.values()}
         ]
+        prompts = {
+            text for pair, _ in matches for text in (pair.prompt_id, plain_text(pair.prompt_text))
+        }
+        self.columns |= {name for name, text in vote.columns.items() if text in prompts}
+        return matches
 
 
 def import_foreign_votes(
@@ -394,7 +430,9 @@ def import_foreign_votes(
         is_random: Whether the user says that the labelled pairs are a random draw of all pairs.
             They then become the sample if none was drawn here.
     """
-    foreign, left_out = read_foreign_votes(path, options), Counter[str]()
+    rows, left_out = read_foreign_votes(path, options), Counter[str]()
+    left_out.update(row.reason for row in rows if isinstance(row, LeftOut))
+    foreign = [row for row in rows if isinstance(row, ForeignVote)]
     index = _Pairs(pairs)
     votes: list[LabelVote] = []
     labelled: dict[str, PairToJudge] = {}
@@ -415,7 +453,14 @@ def import_foreign_votes(
     drawn_votes = [vote for vote in votes if vote.pair_id in drawn]
     if len(drawn_votes) < len(votes):
         left_out[NOT_DRAWN] += len(votes) - len(drawn_votes)
-    return ImportedVotes(len(drawn_votes), ledger.keep_votes(drawn_votes), left_out=dict(left_out))
+    used = {*_USED, *FLAG_COLUMNS, *(options.sides or ()), *index.columns}
+    unused = count_unused((vote.columns for vote in foreign), used)
+    return ImportedVotes(
+        len(drawn_votes),
+        ledger.keep_votes(drawn_votes),
+        left_out=dict(left_out),
+        note=describe_unused(unused, str(len(rows))),
+    )
 
 
 def _vote(
