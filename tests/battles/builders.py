@@ -48,7 +48,7 @@ CONTAINERS = ("jsonl", "json", "parquet", "csv", "tsv", "xlsx")
 
 def write_container(path: Path, rows: Sequence[Mapping[str, Any]]) -> Path:
     """Write rows in the container that the name of the path ends in."""
-    cells = [list(rows[0]), *([row.get(name) for name in rows[0]] for row in rows)]
+    cells: list[list[Any]] = [list(rows[0]), *([row.get(name) for name in rows[0]] for row in rows)]
     match path.suffix:
         case ".jsonl":
             write_lines(path, *rows)
