@@ -1,6 +1,5 @@
 from tournament_assets.audits.agreement import measure_by_prompt as measure_by_prompt
 from tournament_assets.battles.files import FormatOptions as FormatOptions
-from tournament_assets.battles.files import LeftOut as LeftOut
 from tournament_assets.battles.files import RowFormat as RowFormat
 from tournament_assets.foundation.errors import InputError as InputError
 from tournament_assets.foundation.errors import JudgeError as JudgeError
@@ -34,6 +33,7 @@ from tournament_assets.reports.sections import Doubt as Doubt
 from tournament_assets.reports.sections import SectionRow as SectionRow
 from tournament_assets.responses.entrant_responses import Wanted as Wanted
 from tournament_assets.responses.local_responses import CompletedResponses as CompletedResponses
+from tournament_assets.storage.foreign_tables import LeftOut as LeftOut
 from tournament_assets.storage.tables import rows_of as rows_of
 from tournament_assets.tournament.asset_rows import JudgeReplyRow as JudgeReplyRow
 from tournament_assets.tournament.asset_rows import MatchRow as MatchRow

@@ -123,7 +123,7 @@ def test_8_long_with_gold_answers_and_strata(tmp_path: Path) -> None:
     assert [prompt.gold_answer for prompt in table.prompts] == ["4", None]
     assert [prompt.source for prompt in table.prompts] == ["sums", "names"]
     assert table.answers == {"gpt": {"1": "4", "2": "Austen"}, "olmo": {"1": "five"}}
-    assert table.notes == ("columns left out: 'latency'",)
+    assert table.notes == ("not used: latency (3 of 3 filled)",)
 
 
 def test_9_json_lines_tell_an_empty_answer_from_none(tmp_path: Path) -> None:
@@ -166,7 +166,7 @@ def test_columns_can_be_named(tmp_path: Path) -> None:
     table = read_answers(write(tmp_path, content), columns=named)
     assert table.answers == {"x1": {"prompt-1": "1"}, "x3": {"prompt-1": "3"}}
     assert table.prompts[0].gold_answer == "g"
-    assert table.notes == ("columns left out: 'x2'",)
+    assert table.notes == ("not used: x2 (1 of 1 filled)",)
     with pytest.raises(InputError) as caught:
         parse_columns(["prompt", "reply=x", "response="])
     assert len(caught.value.problems) == 3

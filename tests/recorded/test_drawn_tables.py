@@ -144,7 +144,7 @@ def test_a_label_of_two_outputs_is_no_third_entrant(tmp_path: Path) -> None:
     path.write_text(json.dumps(rows))
     table = read_answers(path)
     assert (table.entrants, table.n_pairs) == (("output_1", "output_2"), 6)
-    assert "columns left out: 'label'" in table.notes
+    assert "not used: label (6 of 6 filled)" in table.notes
 
 
 @pytest.mark.parametrize("extra", [{}, {"id": "x1"}])

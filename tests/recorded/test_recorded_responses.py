@@ -20,7 +20,7 @@ from tournament_assets.recorded.recorded_responses import (
     RecordedResponses,
     load_recorded_responses,
 )
-from tournament_assets.recorded.samples import (
+from tournament_assets.recorded.sample_formats import (
     CONVERSATION,
     FAILED,
     FURTHER_SAMPLE,
@@ -181,6 +181,7 @@ def test_how_a_file_is_read_is_in_the_fingerprint() -> None:
     assert plain.fingerprint("c") == fingerprint({"loader": "recorded", "content": "c"})
 
 
+DOLLY = {"instruction": "What is 1?", "context": "", "response": "one", "category": "sums"}
 ALPACA = {"dataset": "helpful_base", "instruction": "What is 1?", "output": "one", "generator": "m"}
 MT_BENCH = {
     "question_id": 1,
@@ -298,6 +299,7 @@ RESPONSES_BATCH = {
     ("content", "found", "response", "left_out"),
     [
         ([ALPACA], "alpaca-eval", GeneratedResponse("p1", "one", "recorded"), {}),
+        ([DOLLY], "alpaca-eval", GeneratedResponse("p1", "one", "recorded"), {}),
         (
             MT_BENCH,
             "mt-bench",
@@ -308,6 +310,7 @@ RESPONSES_BATCH = {
         (ARENA_HARD_2, "arena-hard", GeneratedResponse("p1", "one", "recorded", None, 7), {}),
         (LM_EVAL, "lm-eval", GeneratedResponse("p1", "one", "recorded"), {}),
         (INSPECT, "inspect", GeneratedResponse("p1", "one", "length", 5, 7), {FURTHER_SAMPLE: 1}),
+        ([INSPECT], "inspect", GeneratedResponse("p1", "one", "length", 5, 7), {FURTHER_SAMPLE: 1}),
         (BATCH, "openai-batch", GeneratedResponse("p1", "one", "length", 5, 7), {}),
         (RESPONSES_BATCH, "openai-batch", GeneratedResponse("p1", "one", "length", 5, 7), {}),
         (CLAUDE_BATCH, "anthropic-batch", GeneratedResponse("p1", "one", "length", 5, 7), {}),

@@ -24,6 +24,7 @@ from tournament_assets.battles.columns import (
     BATTLE_SCHEMA,
     DEFAULTS,
     encode_battle_table,
+    make_battle_table,
     name_codes,
     plain_type,
 )
@@ -31,20 +32,15 @@ from tournament_assets.battles.files import (
     ANONYMOUS,
     NAMED,
     SELF,
-    LeftOut,
     battle_of,
     battle_rows,
     new_file,
-    read_battle_rows,
     reason_against,
 )
 from tournament_assets.foundation.errors import InputError
-from tournament_assets.foundation.json_lines import Json, JsonObject
-from tournament_assets.storage.row_files import (
-    FileSample,
-    arrow_parquet,
-    parquet_schema,
-)
+from tournament_assets.foundation.json_lines import Json
+from tournament_assets.storage.foreign_tables import LeftOut, Row, TableReader
+from tournament_assets.storage.row_files import FileSample, arrow_parquet, parquet_schema
 from tournament_assets.tournament.battles import (
     PRESENTATIONS,
     SOURCES,
@@ -101,8 +97,15 @@ def read_columns(
             return _encode_parts(parts(path, sample, columns), columns)
     except (_DoubtfulError, pa.ArrowException, OSError):
         pass
-    rows = battle_rows(path, sample.kind, columns=columns.wanted)
-    return read_battle_rows(rows, lambda row: _parse(row, columns))
+    return _read_rows(battle_rows(path, sample.kind, columns=columns.wanted), columns)
+
+
+def _read_rows(
+    rows: Iterable[tuple[str, object]], columns: Columns
+) -> tuple[pa.Table, dict[str, int]]:
+    reader = TableReader()
+    table = make_battle_table(reader.values(rows, lambda _, row: _parse(row, columns)))
+    return table, reader.left_out
 
 
 def read_frame(frame: pd.DataFrame, columns: Columns) -> tuple[pa.Table, dict[str, int]]:
@@ -134,10 +137,10 @@ def read_frame(frame: pd.DataFrame, columns: Columns) -> tuple[pa.Table, dict[st
             present.to_dict("records"),
             strict=True,
         )
-        return read_battle_rows(rows, lambda row: _parse(row, columns))
+        return _read_rows(rows, columns)
 
 
-def _parse(row: JsonObject, columns: Columns) -> Iterable[Battle | LeftOut]:
+def _parse(row: Row, columns: Columns) -> Iterable[Battle | LeftOut]:
     values: dict[str, Json] = {
         field: next((row[name] for name in names if row.get(name) is not None), None)
         for field, names in columns.names.items()

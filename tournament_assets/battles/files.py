@@ -10,11 +10,10 @@ names the prompt, everything that is wrong at once, and what the format has no p
 import csv
 import io
 import json
-from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from itertools import chain, islice
+from itertools import chain
 from pathlib import Path
 from typing import IO, Any
 
@@ -28,16 +27,10 @@ from tournament_assets.battles.columns import (
     make_battle_table,
 )
 from tournament_assets.foundation.errors import InputError
-from tournament_assets.foundation.json_lines import Json, JsonObject, parse_rows
+from tournament_assets.foundation.json_lines import Json, JsonObject
 from tournament_assets.storage.atomic_files import atomic_file
-from tournament_assets.storage.row_files import (
-    FileKind,
-    FileSample,
-    count_unused,
-    describe_unused,
-    rows_in,
-    sample_file,
-)
+from tournament_assets.storage.foreign_tables import LeftOut, Row, TableFormat, TableReader
+from tournament_assets.storage.row_files import FileKind, rows_in, sample_file
 from tournament_assets.tournament.battles import Battle, BattleSource, BattleWinner, RatingSettings
 
 
@@ -98,58 +91,27 @@ class BattleFile:
     note: str = ""
 
 
-Row = Mapping[str, Any]
-
-
 @dataclass(frozen=True, slots=True)
-class LeftOut:
-    """A comparison that is no battle, and why: few different reasons, since they are counted."""
-
-    reason: str
-
-
-@dataclass(frozen=True, slots=True)
-class RowFormat:
+class RowFormat(TableFormat):
     """A format of rows.
 
     Attributes:
-        name: What it is called on the command line.
-        title: Whose files they are.
-        kinds: How the rows of its files are written, where its columns alone do not tell it from
-            other formats; in any way if empty.
-        columns: What the first row has in all of its files.
         prompts: What may name the prompt; the first with a value counts.
-        below: Columns whose texts a template puts below the prompt's.
         source: Who decided; None where that has to be said beside the file.
         parse: Reads the battles of one row: their fields without source and question_id. Raises
             `InputError` with what is wrong, not saying where.
         written: The fields of a battle that are the columns of a new file; none is written if
             there are none.
-        one_of: Columns of which the first row has at least one.
-        more: Further columns that are read where a file has them.
+        below: Columns whose texts a template puts below the prompt's.
         is_folder: Whether its files come as a folder, too.
     """
 
-    name: str
-    title: str
-    kinds: tuple[FileKind, ...]
-    columns: tuple[str, ...]
     prompts: tuple[str, ...]
     source: BattleSource | None
     parse: Callable[[Row, FormatOptions], Iterable[Row | LeftOut]]
     written: tuple[str, ...] = ()
-    one_of: frozenset[str] = frozenset()
-    more: tuple[str, ...] = ()
     below: tuple[str, ...] = ()
     is_folder: bool = False
-
-    def recognises(self, sample: FileSample) -> bool:
-        """Return whether a file that begins like this is of the format."""
-        return (
-            (not self.kinds or sample.kind in self.kinds)
-            and sample.columns >= {*self.columns}
-            and (not self.one_of or bool(sample.columns & self.one_of))
-        )
 
     def read(self, path: Path, options: FormatOptions) -> BattleFile:
         """Read a file, or every .jsonl file of a judge's folder.
@@ -172,20 +134,19 @@ class RowFormat:
         if not files:
             raise InputError(f"{path}: the folder holds no .jsonl file; expected judgments")
 
-        def parse(row: Row) -> Iterable[Battle | LeftOut]:
+        def parse(_: str, row: Row) -> Iterable[Battle | LeftOut]:
             reason = reason_against(row)
-            for found in [LeftOut(reason)] if reason else self.parse(row, options):
-                if isinstance(found, LeftOut):
-                    yield found
+            for values in [LeftOut(reason)] if reason else self.parse(row, options):
+                if isinstance(values, LeftOut):
+                    yield values
                 else:
                     prompt = find_prompt(row, prompts, below)
-                    yield battle_of({**found, "source": source, "question_id": prompt})
+                    yield battle_of({**values, "source": source, "question_id": prompt})
 
-        used = [*self.columns, *self.more, *self.one_of, *self.prompts, *prompts, *below, ANONYMOUS]
-        kinds = [(file, sample_file(file).kind) for file in files]
-        rows = (battle_rows(*each, columns=used, needed=self.columns) for each in kinds)
-        table, left_out = read_battle_rows(chain.from_iterable(rows), parse)
-        return BattleFile(self.name, table, left_out, note=note_unused(kinds, used))
+        rows = (battle_rows(file, sample_file(file).kind, needed=self.columns) for file in files)
+        reader = TableReader({*self.known, *self.prompts, *self.one_of})
+        table = make_battle_table(reader.values(chain.from_iterable(rows), parse))
+        return BattleFile(self.name, table, reader.left_out, note=reader.note)
 
     def write(self, path: Path, table: pa.Table, _: RatingSettings | None) -> dict[str, int]:
         """Write a new CSV file with fields of battles, and count the values that it lacks.
@@ -202,32 +163,6 @@ class RowFormat:
                 writer.writerows(zip(*(each.to_pylist() for each in part.columns), strict=True))
             text.detach()
         return lost
-
-
-def read_battle_rows(
-    rows: Iterable[tuple[str, object]], parse: Callable[[Row], Iterable[Battle | LeftOut]]
-) -> tuple[pa.Table, dict[str, int]]:
-    """Read every row, and refuse them all if one is wrong.
-
-    Args:
-        rows: The place of each row, with its line of JSON or what was read from one.
-        parse: Reads one row.
-
-    Returns:
-        The battles in columns, and how many comparisons were left out, by the reason.
-    """
-    left_out: Counter[str] = Counter()
-
-    def battles() -> Iterator[Battle]:
-        for found in parse_rows(rows, lambda _, row: list(parse(row))):
-            for each in found:
-                if isinstance(each, LeftOut):
-                    left_out[each.reason] += 1
-                else:
-                    yield each
-
-    table = make_battle_table(battles())
-    return table, dict(sorted(left_out.items()))
 
 
 def _number_of(cell: str) -> Json:
@@ -250,7 +185,11 @@ _CELLS: Mapping[str, Callable[[str], Json]] = {
 
 
 def battle_rows(
-    path: Path, kind: FileKind, *, columns: Iterable[str], needed: Sequence[str] = ()
+    path: Path,
+    kind: FileKind,
+    *,
+    columns: Iterable[str] | None = None,
+    needed: Sequence[str] = (),
 ) -> Iterable[tuple[str, object]]:
     """Return the rows of a file of battles; see `rows_in`."""
     rows = rows_in(path, kind, columns=columns, needed=needed)
@@ -262,26 +201,6 @@ def _typed(row: JsonObject) -> JsonObject:
         name: _CELLS[name](cell) if name in _CELLS and isinstance(cell, str) else cell
         for name, cell in row.items()
     }
-
-
-_LOOKED_AT = 1_000  # rows, so that a large file's texts are not all read
-_TEXTS = (
-    "conversation_a conversation_b conversation response_a response_b output_1 output_2"
-    " g1_user_prompt g1_judgment g2_user_prompt g2_judgment raw_completion"
-)
-"""Columns with what was judged or said, which no rating uses."""
-
-
-def note_unused(files: Iterable[tuple[Path, FileKind]], used: Iterable[str]) -> str:
-    """Name the columns that the first rows fill and nothing was read from; empty without any."""
-    rows = chain.from_iterable(rows_in(*file) for file in files)
-    first = [
-        json.loads(row) if isinstance(row, bytes) else row
-        for _, row in islice(rows, _LOOKED_AT + 1)
-    ]
-    total = f"the first {_LOOKED_AT}" if len(first) > _LOOKED_AT else str(len(first))
-    unused = count_unused(first[:_LOOKED_AT], {*used, *_TEXTS.split()})
-    return describe_unused(unused, total)
 
 
 ANONYMOUS = "anony"

@@ -23,6 +23,7 @@ from tournament_assets.battles.formats.plain import PLAIN
 from tournament_assets.foundation.errors import InputError
 from tournament_assets.foundation.extensions import added_rows
 from tournament_assets.foundation.json_lines import JsonObject, numbered_lines, parse_rows
+from tournament_assets.storage.foreign_tables import choose_format
 from tournament_assets.storage.row_files import sample_file
 from tournament_assets.tournament.battles import RatingSettings
 from tournament_assets.tournament.prompts import AnswerKey
@@ -35,6 +36,7 @@ FORMATS: Mapping[str, BattleFormat] = {
 """Every format by its name."""
 WRITTEN_FORMATS = tuple(each.name for each in FORMATS.values() if each.written)
 """Those that battles are written in."""
+_ADVICE = f"choose one with --format: {', '.join(FORMATS)}"
 
 
 def read_battles(
@@ -87,22 +89,11 @@ def write_battles(
 def detect_format(path: Path) -> BattleFormat:
     """Find out by its first row which format a file is of."""
     if path.is_dir():
-        candidates = [each for each in FORMATS.values() if each.is_folder]
-        content = "a folder"
-    else:
-        sample = sample_file(path)
-        candidates = [each for each in FORMATS.values() if each.recognises(sample)]
-        # Its columns are a part of those of other formats.
-        candidates = [each for each in candidates if each is not PLAIN] or candidates
-        columns = ", ".join(sorted(sample.columns))[:200] or "no columns"
-        content = f"{sample.kind} with {columns}"
-    if len(candidates) != 1:
-        words = " or ".join(each.name for each in candidates)
-        raise InputError(
-            f"{path}: {words or 'unknown format'} ({content}); choose one with --format: "
-            f"{', '.join(FORMATS)}"
-        )
-    return candidates[0]
+        formats = [each for each in FORMATS.values() if each.is_folder]
+        if len(formats) == 1:
+            return formats[0]
+        raise InputError(f"{path}: a folder; expected a file; {_ADVICE}")
+    return choose_format(FORMATS, sample_file(path), str(path), advice=_ADVICE)
 
 
 def _columns_of(path: Path) -> str:

@@ -23,6 +23,7 @@ import pandas as pd
 from tournament_assets.foundation.errors import InputError, Problems
 from tournament_assets.foundation.formatting import format_plural
 from tournament_assets.foundation.json_lines import JsonObject, refuse_half_characters
+from tournament_assets.storage.foreign_tables import describe_unused
 from tournament_assets.storage.row_files import read_rows, sample_file
 from tournament_assets.tournament.completions import Message
 from tournament_assets.tournament.prompts import CURATED_SOURCE, Prompt
@@ -269,7 +270,10 @@ def arrange_answers(
     gathered = _Gathered(layout, title)
     for where, row in filled:
         gathered.take(where, row)
-    return replace(gathered.table(), understood=tuple(_understood(layout, kept)))
+    unused = {name: len(kept[name]) for name in layout.left_out if name in kept}
+    note, table = describe_unused(unused, str(len(filled))), gathered.table()
+    notes = (note, *table.notes) if note else table.notes
+    return replace(table, notes=notes, understood=tuple(_understood(layout, kept)))
 
 
 def _understood(layout: "_Layout", cells: Mapping[str, Sequence[Any]]) -> Iterator[str]:
@@ -605,9 +609,6 @@ class _Gathered:
         }
 
     def _notes(self, silent: Sequence[str]) -> Iterable[str]:
-        left_out = [name for name in self._layout.left_out if name.strip()]
-        if left_out:
-            yield f"columns left out: {_listed(left_out)}"
         if silent:
             yield f"left out, since they answer nothing: {_listed(silent)}"
         if self._n_again:

@@ -10,7 +10,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tournament_assets.foundation.errors import InputError, Problems
-from tournament_assets.recorded.samples import NO_TEXT, OWN, Sample, SampleFile, read_samples
+from tournament_assets.recorded.sample_formats import NO_TEXT, OWN, Sample
+from tournament_assets.recorded.samples import SampleFile, read_samples
 from tournament_assets.tournament.completions import (
     Completion,
     End,

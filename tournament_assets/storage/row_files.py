@@ -10,8 +10,7 @@ import io
 import json
 import re
 import zipfile
-from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -233,41 +232,6 @@ def rows_in(
             return [(path.name, _load_as("a JSON object", path))]
         case "json lines":
             return numbered_lines(path)
-
-
-_NO_MATTER = (
-    "id idx index uuid doc_hash prompt_hash target_hash timestamp tstamp created created_at"
-    " date time object url method status filter datasplit dataset source task_name author"
-    " license annotator metadata usage cost latency seed entrant_id model generator"
-    " choice_id answer_id model_id sample samples_id tags split"
-)
-"""Columns that do not change what was asked or answered."""
-
-
-def count_unused(rows: Iterable[Mapping[str, Any]], used: Collection[str]) -> dict[str, int]:
-    """Count the values of the columns that are not used, if they vary and may matter."""
-    passed_over = {*used, *_NO_MATTER.split()}
-    filled: Counter[str] = Counter()
-    values: dict[str, set[str]] = {}
-    for row in rows:
-        for name, value in row.items():
-            if {name, name.lower()} & passed_over or value in (None, "", [], {}):
-                continue
-            filled[name] += 1
-            seen = values.setdefault(name, set())
-            if len(seen) < 2:
-                seen.add(repr(value))
-    return {name: count for name, count in filled.items() if len(values[name]) > 1}
-
-
-def describe_unused(unused: Mapping[str, int], total: str) -> str:
-    """Name the filled columns that are not used; empty without any.
-
-    Args:
-        total: Of how many rows they were counted.
-    """
-    listed = ", ".join(f"{name} ({count} of {total} filled)" for name, count in unused.items())
-    return f"not used: {listed}" if listed else ""
 
 
 def _cell(cell: Json) -> Json:

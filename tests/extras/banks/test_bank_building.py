@@ -25,7 +25,7 @@ from tournament_assets.extras.banks.recasting import WhyLeftOut
 from tournament_assets.foundation.errors import InputError
 from tournament_assets.project.project_files import load_prompt_bank
 from tournament_assets.recorded.recorded_responses import load_recorded_responses
-from tournament_assets.recorded.samples import LATER_TURN, NOT_TEXT
+from tournament_assets.recorded.sample_formats import LATER_TURN, NOT_TEXT
 from tournament_assets.tournament.entrants import RecordedEntrant
 from tournament_assets.tournament.places import ResponsesPlace
 from tournament_assets.tournament.prompts import Prompt, parse_prompt_bank

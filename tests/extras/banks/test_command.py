@@ -58,7 +58,7 @@ def test_building_a_bank_twice_gives_the_same_file_and_never_overwrites_one(
     tmp_path: Path,
 ) -> None:
     source = tmp_path / "medqa.jsonl"
-    write_json_lines(source, medqa_rows(9))
+    write_json_lines(source, [{**row, "hint": row["answer"]} for row in medqa_rows(9)])
     outputs = [tmp_path / "one.jsonl", tmp_path / "two.jsonl"]
     for out in outputs:
         code, output = run(
@@ -66,6 +66,7 @@ def test_building_a_bank_twice_gives_the_same_file_and_never_overwrites_one(
         )
         assert code == 0, output
         assert "medqa: 9 read" in output
+        assert "not used: hint (9 of 9 filled)" in output
     assert outputs[0].read_bytes() == outputs[1].read_bytes()
     assert run("bank", "validate", str(outputs[0]))[0] == 0
     code, output = run(

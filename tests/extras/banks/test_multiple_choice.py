@@ -7,6 +7,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from tests.battles.builders import CONTAINERS, write_container
 from tournament_assets.extras.banks.multiple_choice import (
     parse_medmcqa,
     parse_medqa,
@@ -189,19 +190,31 @@ def test_parquet_options_are_read_whatever_their_type(
         options = [{"key": key, "value": value} for key, value in options]
     columns = {name: [value] for name, value in MEDQA.items() if name != "options"}
     pq.write_table(pa.table({**columns, "options": pa.array([options], type=options_type)}), path)
-    (question,) = read_questions(path, "medqa")
+    (question,) = read_questions(path, "medqa").questions
     assert question.gold_answer == "Oxalate"
 
 
 def test_a_medmcqa_file_is_read_as_a_whole(tmp_path: Path) -> None:
     path = write_rows(tmp_path / "dev.json", MEDMCQA, MEDMCQA | {"cop": 2})
-    questions = read_questions(path, "medmcqa")
+    questions = read_questions(path, "medmcqa").questions
     assert [question.gold_answer for question in questions] == ["Uric acid", "Calcium"]
+
+
+@pytest.mark.parametrize("container", CONTAINERS)
+def test_questions_are_read_alike_in_each_container(tmp_path: Path, container: str) -> None:
+    rows = [MEDMCQA | {"cop": cop, "exp": f"See {cop}.", "image": cop or None} for cop in range(3)]
+    file = read_questions(write_container(tmp_path / f"dev.{container}", rows), "medmcqa")
+    assert [question.gold_answer for question in file.questions] == [
+        "Uric acid",
+        "Oxalate",
+        "Calcium",
+    ]
+    assert file.note == "not used: image (2 of 3 filled)"
 
 
 def test_the_caller_can_say_what_cop_counts_from(tmp_path: Path) -> None:
     path = write_rows(tmp_path / "dev.jsonl", MEDMCQA | {"cop": 1})
-    (question,) = read_questions(path, "medmcqa", cop_base=0)
+    (question,) = read_questions(path, "medmcqa", cop_base=0).questions
     assert question.gold_answer == "Oxalate"
 
 
@@ -253,7 +266,7 @@ def test_a_missing_file_is_refused(tmp_path: Path) -> None:
 
 def test_other_columns_are_refused_with_what_was_found(tmp_path: Path) -> None:
     path = write_rows(tmp_path / "train.json", {"sent1": "Which?", "ending0": "Gout"})
-    with pytest.raises(InputError, match=r":1: .* ending0, sent1;"):
+    with pytest.raises(InputError, match=r"train\.json: .* ending0, sent1\);"):
         read_questions(path, "medmcqa")
 
 

@@ -45,6 +45,7 @@ def test_battles_that_models_decided_are_left_out_and_counted(tmp_path: Path) ->
     found = read(path)
     assert list(battles_of(found.table)) == [human("ada", "bob")]
     assert list(found.left_out.values()) == [2]
+    assert not found.note
     assert found.entrants == {"ada": 1, "bob": 1}
 
 

@@ -22,63 +22,42 @@ from tournament_assets.battles.columnar import (
     write_columns,
 )
 from tournament_assets.battles.columns import BATTLE_SCHEMA, name_codes
-from tournament_assets.battles.files import (
-    BattleFile,
-    FormatOptions,
-    count_losses,
-    note_unused,
-)
+from tournament_assets.battles.files import BattleFile, FormatOptions, count_losses
 from tournament_assets.foundation.errors import InputError
-from tournament_assets.storage.row_files import FileSample, parquet_schema, sample_file
+from tournament_assets.storage.foreign_tables import TableFormat, TableReader
+from tournament_assets.storage.row_files import FileSample, parquet_schema, rows_in, sample_file
 from tournament_assets.tournament.battles import BattleSource, RatingSettings
 
 UNREAD = "no verdict: a tie without a preference, a reply that could not be read"
 
-_PLAYERS = frozenset({"model_a", "model_b", "winner"})
-_OF_OTHERS = frozenset({"judge_votes", "majority_verdict"})
-_WEAK = frozenset({"question_id", "id", "language", "timestamp"})
-"""Columns that any table may have, and that do not tell who decided."""
+PLAYERS = ("model_a", "model_b", "winner")
+"""The columns that all of these formats have."""
+OF_OTHERS = frozenset({"judge_votes", "majority_verdict"})
+OURS = frozenset({"inconsistent", SETTINGS_KEY})
+"""Columns by which other formats are told, and those of our own files."""
+_LOOKED_AT = 1_000  # rows, so that a large file's texts are not all read
 
 
 @dataclass(frozen=True, slots=True)
-class ArenaFormat:
+class ArenaFormat(TableFormat):
     """A format with one battle per row.
 
     Attributes:
-        name: What it is called on the command line.
-        title: Whose files they are.
         accepted: The names each field may have in a file.
         written: The fields that a new file has; none is written if there are none.
         source: Who decided the battles of such files; None where each row says so.
         keeps_settings: Whether the files tell how they were rated.
         judges_ties_by_preference: Whether a model's tie has a preference too, so that one without
             is a reply that could not be read.
-        one_of: Columns of which a file has at least one, where `source` is given.
         is_folder: Whether its files come as a folder, too.
     """
 
-    name: str
-    title: str
     accepted: Mapping[str, tuple[str, ...]]
     written: Mapping[str, str] = field(default_factory=dict)
     source: BattleSource | None = None
     keeps_settings: bool = False
     judges_ties_by_preference: bool = False
-    one_of: frozenset[str] = frozenset()
     is_folder: bool = False
-
-    def recognises(self, sample: FileSample) -> bool:
-        """Return whether a file that begins like this is of the format."""
-        columns = sample.columns
-        if columns & _OF_OTHERS or not columns >= _PLAYERS:
-            return False
-        is_ours = "inconsistent" in columns or SETTINGS_KEY in columns
-        if self.keeps_settings:
-            return is_ours
-        if self.source is None:
-            return "source" in columns and not is_ours
-        own = self.one_of - _WEAK if sample.kind in ("csv", "xlsx") else self.one_of
-        return "source" not in columns and not is_ours and bool(columns & own)
 
     def read(self, path: Path, options: FormatOptions) -> BattleFile:
         """Read a file."""
@@ -96,9 +75,9 @@ class ArenaFormat:
                 table = table.filter(pa.array(~is_unread))
                 left_out = {**left_out, UNREAD: n_unread}
         settings = _read_settings(path, sample) if self.keeps_settings else None
-        used = [*columns.wanted, *self.accepted["question_id"]]
-        note = note_unused([(path, sample.kind)], used)
-        return BattleFile(self.name, table, left_out, settings, note)
+        reader = TableReader({*columns.wanted, *self.accepted["question_id"], *self.known})
+        reader.look_at(rows_in(path, sample.kind), at_most=_LOOKED_AT)
+        return BattleFile(self.name, table, left_out, settings, reader.note)
 
     def write(self, path: Path, table: pa.Table, settings: RatingSettings | None) -> dict[str, int]:
         """Write a new file, Parquet or JSON lines by its name; count the values that it lacks."""
@@ -156,6 +135,10 @@ _OWN_NAMES = {name: (name,) for name in BATTLE_SCHEMA.names}
 TOURNAMENT = ArenaFormat(
     name="tournament",
     title="this project",
+    kinds=(),
+    columns=PLAYERS,
+    one_of=OURS,
+    without=OF_OTHERS,
     accepted=_OWN_NAMES,
     written=ALL_FIELDS,
     keeps_settings=True,
@@ -163,6 +146,10 @@ TOURNAMENT = ArenaFormat(
 JUDGEARENA = ArenaFormat(
     name="judgearena",
     title="JudgeArena",
+    kinds=(),
+    columns=(*PLAYERS, "source"),
+    without=OF_OTHERS | OURS,
+    known=frozenset({"conversation_a", "conversation_b", "response_a", "response_b"}),
     accepted=_OWN_NAMES,
     written={
         name: name

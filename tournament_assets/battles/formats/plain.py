@@ -6,7 +6,8 @@ is none, every row counts as a prompt of its own.
 
 from collections.abc import Iterable
 
-from tournament_assets.battles.files import FormatOptions, LeftOut, Row, RowFormat
+from tournament_assets.battles.files import FormatOptions, RowFormat
+from tournament_assets.storage.foreign_tables import LeftOut, Row
 
 NO_WINNER = "no verdict: the winner is empty"
 
@@ -28,4 +29,6 @@ PLAIN = RowFormat(
     source=None,
     parse=_parse_plain,
     written=_PLAIN_COLUMNS,
+    known=frozenset({"response_a", "response_b"}),
+    is_plain=True,
 )

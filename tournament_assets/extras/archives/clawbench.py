@@ -21,7 +21,7 @@ from tournament_assets.extras.archives.harness import (
     ScoredRun,
     Weighting,
 )
-from tournament_assets.recorded.samples import value_at
+from tournament_assets.recorded.sample_formats import value_at
 
 _FLOOR = 0.9999
 _COMPONENTS = {

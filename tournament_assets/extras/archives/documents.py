@@ -14,7 +14,7 @@ from itertools import chain, count
 from pathlib import Path
 from typing import Any
 
-from tournament_assets.recorded.samples import value_at
+from tournament_assets.recorded.sample_formats import value_at
 
 _TOLERANCE = 1e-4
 """How far a score may exceed the ceiling, because harnesses round."""

@@ -41,7 +41,7 @@ from tournament_assets.judging.settlement.sessions import (
 )
 from tournament_assets.judging.settlement.settlement import ask_directly
 from tournament_assets.ledger import Ledger
-from tournament_assets.recorded.samples import value_at
+from tournament_assets.recorded.sample_formats import value_at
 from tournament_assets.reports.progress_bars import JudgingBar
 from tournament_assets.tournament.completions import End, end_of
 from tournament_assets.tournament.judge_services import SERVICES

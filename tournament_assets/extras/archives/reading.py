@@ -16,7 +16,7 @@ from tournament_assets.extras.archives.runs import (
     LogFailure,
 )
 from tournament_assets.foundation.errors import InputError
-from tournament_assets.recorded.samples import value_at
+from tournament_assets.recorded.sample_formats import value_at
 
 _ROUNDING = 5e-4
 """Largest rounding difference of a recorded score from the rule's, as a share of the ceiling."""

@@ -29,14 +29,8 @@ from tournament_assets.foundation.json_lines import (
     read_json_lines,
     write_json_lines,
 )
-from tournament_assets.recorded.samples import (
-    LATER_TURN,
-    OWN,
-    Sample,
-    detect_format,
-    read_samples,
-    value_at,
-)
+from tournament_assets.recorded.sample_formats import LATER_TURN, OWN, Sample, value_at
+from tournament_assets.recorded.samples import detect_format, read_samples
 from tournament_assets.storage.atomic_files import write_bytes_atomically
 from tournament_assets.tournament.prompts import BANK_FIELDS, parse_prompt_bank
 
@@ -66,10 +60,12 @@ class BankBuild:
         rows: Rows that `parse_prompt_bank` accepts: those drawn, sorted by source and prompt_id,
             then those of a curated file.
         counts: The counts of each source, sorted by source.
+        notes: Which filled columns of the files are not used, a clause for each that has some.
     """
 
     rows: tuple[JsonObject, ...]
     counts: Mapping[str, SourceCounts]
+    notes: tuple[str, ...] = ()
 
 
 def build_bank_rows(
@@ -217,16 +213,14 @@ class BankRecipe:
 def build_bank_file(recipe: BankRecipe, out: Path) -> BankBuild:
     """Draw questions, append the curated rows, validate everything, and write the bank."""
     _refuse_existing(out)
-    questions = []
+    files = []
     if recipe.medmcqa is not None:
-        questions.extend(
-            read_questions(recipe.medmcqa, "medmcqa", cop_base=recipe.medmcqa_cop_base)
-        )
+        files.append(read_questions(recipe.medmcqa, "medmcqa", cop_base=recipe.medmcqa_cop_base))
     if recipe.medqa is not None:
-        questions.extend(read_questions(recipe.medqa, "medqa"))
+        files.append(read_questions(recipe.medqa, "medqa"))
     requested = {"medmcqa": recipe.medmcqa_count, "medqa": recipe.medqa_count}
     build = build_bank_rows(
-        questions,
+        [question for file in files for question in file.questions],
         counts={source: count for source, count in requested.items() if count},
         seed=recipe.seed,
     )
@@ -236,7 +230,8 @@ def build_bank_file(recipe: BankRecipe, out: Path) -> BankBuild:
     if recipe.curated is not None:
         rows.extend(read_json_lines(recipe.curated))
     _write_bank(out, rows)
-    return replace(build, rows=tuple(row for _, row in rows))
+    notes = tuple(file.note for file in files if file.note)
+    return replace(build, rows=tuple(row for _, row in rows), notes=notes)
 
 
 def _refuse_existing(out: Path) -> None:
@@ -311,11 +306,10 @@ def import_bank_file(recipe: ImportRecipe, out: Path) -> ImportedBank:
         name = _format_of(path, recipe)
         file = read_samples(path, format_name=name, columns={} if name is None else None)
         format_name = file.format
-        unused = {name: n for name, n in file.unused.items() if name not in _names_used(recipe)}
-        # A bank keeps the columns that nobody knows.
-        notes.append(replace(file, unused={} if format_name == OWN else unused).note)
         for sample in file.samples:
-            row = _imported_row(sample, recipe, is_bank=file.format == OWN)
+            if format_name == OWN:
+                file.reader.use(sample.row)  # a bank keeps the columns that nobody knows
+            row = _imported_row(sample, recipe, is_bank=format_name == OWN)
             if sample.lost is not None:
                 left_out[sample.lost] += 1
             elif not row.get("text"):
@@ -326,6 +320,7 @@ def import_bank_file(recipe: ImportRecipe, out: Path) -> ImportedBank:
                 rows[row["prompt_id"], row["text"]] = (sample.where, row)
                 left_out[SHARED_SYSTEM] += sample.system is not None
                 left_out.update(each for each in sample.left_out if each == LATER_TURN)
+        notes.append(file.note)
     if not rows:
         raise InputError(
             f"{recipe.path}: no row of {format_name} holds the text of a prompt "
@@ -335,10 +330,6 @@ def import_bank_file(recipe: ImportRecipe, out: Path) -> ImportedBank:
     _write_bank(out, list(rows.values()))
     said = tuple(note for note in dict.fromkeys(notes) if note)
     return ImportedBank(len(rows), format_name, dict(sorted((+left_out).items())), said)
-
-
-def _names_used(recipe: ImportRecipe) -> frozenset[str]:
-    return frozenset(column.split(".")[0] for column in recipe.columns.values())
 
 
 def _format_of(path: Path, recipe: ImportRecipe) -> str | None:

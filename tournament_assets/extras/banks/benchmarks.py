@@ -25,12 +25,11 @@ from tournament_assets.battles.files import (
     LIST,
     TEXT,
     FormatOptions,
-    LeftOut,
-    Row,
     RowFormat,
     need,
 )
 from tournament_assets.foundation.errors import InputError
+from tournament_assets.storage.foreign_tables import LeftOut, Row
 from tournament_assets.tournament.battles import BattleWinner
 
 NO_VERDICT = "no verdict: a game ended in an error"
@@ -71,7 +70,7 @@ MT_BENCH = RowFormat(
     kinds=(),
     columns=("model_1", "model_2", "g1_winner", "g2_winner"),
     prompts=("question_id",),
-    more=("judge", "turn"),
+    known=frozenset({"g1_user_prompt", "g1_judgment", "g2_user_prompt", "g2_judgment"}),
     source="llm-judge",
     parse=_parse,
 )
@@ -117,7 +116,7 @@ ALPACA_EVAL = RowFormat(
     columns=("generator_1", "generator_2", "preference"),
     prompts=("instruction",),
     below=("input", "context"),
-    more=("annotator",),
+    known=frozenset({"output_1", "output_2", "raw_completion"}),
     source="llm-judge",
     parse=_parse_alpaca,
 )
@@ -181,7 +180,6 @@ ARENA_HARD = RowFormat(
     kinds=(),
     columns=("model", "games"),
     prompts=("uid", "question_id"),
-    more=("baseline", "judge"),
     source="llm-judge",
     parse=_parse_arena_hard,
     is_folder=True,

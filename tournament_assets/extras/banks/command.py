@@ -13,6 +13,7 @@ from tournament_assets.extras.banks.bank_building import (
     import_bank_file,
 )
 from tournament_assets.project.project_files import load_prompt_bank
+from tournament_assets.reports.rendering import escape_terminal
 
 
 @click.group("bank")
@@ -71,6 +72,8 @@ def bank_build_command(out: Path, **recipe: Any) -> None:
         click.echo(f"{source}: {counts.read} read, {counts.eligible} fit, {counts.drawn} drawn")
         for reason, count in sorted(counts.left_out.items()):
             click.echo(f"  left out, {reason}: {count}")
+    for note in build.notes:
+        click.echo(f"  {escape_terminal(note)}")
     click.echo(f"{out}: {len(build.rows)} prompts")
 
 

@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 from tournament_assets.foundation.errors import InputError, Problems
 from tournament_assets.foundation.json_lines import JsonObject
+from tournament_assets.storage.foreign_tables import TableFormat, TableReader, choose_format
 from tournament_assets.storage.row_files import read_rows, sample_file
 
 QuestionFormat = Literal["medmcqa", "medqa"]
@@ -69,6 +70,8 @@ def parse_medmcqa(
 
 def _read_cop(where: str, row: JsonObject, problems: Problems) -> int | None:
     value = row.get("cop")
+    if isinstance(value, str) and value.removeprefix("-").isdecimal():
+        value = int(value)
     if isinstance(value, float) and value.is_integer():
         value = int(value)
     if value is None or (value == -1 and not isinstance(value, bool)):
@@ -231,41 +234,62 @@ def _fold(text: str) -> str:
     return " ".join(unicodedata.normalize("NFKC", text).casefold().split())
 
 
-_MEDMCQA_COLUMNS = frozenset({"question", "opa", "opb", "opc", "opd"})
-_MEDQA_COLUMNS = frozenset({"question", "options"})
-_MEDQA_GOLD_COLUMNS = frozenset({"answer", "answer_idx"})
+_FORMATS: Mapping[str, TableFormat] = {
+    each.name: each
+    for each in (
+        TableFormat(
+            "medmcqa",
+            "MedMCQA",
+            (),
+            ("question", "opa", "opb", "opc", "opd"),
+            known=frozenset({"exp"}),
+        ),
+        TableFormat(
+            "medqa",
+            "MedQA",
+            (),
+            ("question", "options"),
+            one_of=frozenset({"answer", "answer_idx"}),
+            known=frozenset({"metamap_phrases"}),
+        ),
+    )
+}
+_ADVICE = (
+    "expected question, opa, opb, opc, opd and cop (MedMCQA), or question, options and answer_idx "
+    "(MedQA); rename the columns or give another release"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class QuestionFile:
+    """The content of a question file; `note` names the filled columns that are not used."""
+
+    questions: Sequence[MultipleChoiceQuestion]
+    note: str
 
 
 def read_questions(
     path: Path, question_format: QuestionFormat, *, cop_base: Literal[0, 1] | None = None
-) -> list[MultipleChoiceQuestion]:
+) -> QuestionFile:
     """Read one question file.
 
     Args:
-        path: A `.jsonl`, `.json` or `.parquet` file.
+        path: A file of JSON lines, a JSON list, Parquet, CSV or a workbook.
         question_format: The set that the file belongs to.
         cop_base: The number of option a in MedMCQA's `cop`; None detects it from the file.
     """
-    rows = read_rows(path, sample_file(path).kind)
+    sample = sample_file(path)
+    rows = read_rows(path, sample.kind)
     if not rows:
         raise InputError(f"{path}: the file holds no row; expected at least one question")
-    detected = _detect_format(*rows[0])
-    if detected != question_format:
+    table = choose_format(_FORMATS, sample, str(path), advice=_ADVICE)
+    if table.name != question_format:
         raise InputError(
-            f"{path}: the columns are those of {detected}; expected {question_format}; "
-            f"give the file as {detected}"
+            f"{path}: the columns are those of {table.name}; expected {question_format}; "
+            f"give the file as {table.name}"
         )
-    return parse_medqa(rows) if detected == "medqa" else parse_medmcqa(rows, cop_base=cop_base)
-
-
-def _detect_format(where: str, first: JsonObject) -> QuestionFormat:
-    columns = first.keys()
-    if columns >= _MEDMCQA_COLUMNS:
-        return "medmcqa"
-    if columns >= _MEDQA_COLUMNS and columns & _MEDQA_GOLD_COLUMNS:
-        return "medqa"
-    raise InputError(
-        f"{where}: the columns are {', '.join(sorted(columns)) or 'none'}; expected question, opa, "
-        "opb, opc, opd and cop (MedMCQA), or question, options and answer_idx (MedQA); rename the "
-        "columns or give another release"
-    )
+    reader = TableReader(table.known)
+    rows = [(where, reader.watch(row)) for where, row in rows]
+    if table.name == "medqa":
+        return QuestionFile(parse_medqa(rows), reader.note)
+    return QuestionFile(parse_medmcqa(rows, cop_base=cop_base), reader.note)

@@ -20,22 +20,21 @@ from collections.abc import Iterable, Mapping
 
 from tournament_assets.battles.files import (
     ANONYMOUS,
-    FLAG_COLUMNS,
     NO_FLAG,
     SELF,
     TEXT,
     FormatOptions,
-    LeftOut,
-    Row,
     RowFormat,
     flagged_winner,
     need,
 )
-from tournament_assets.battles.formats.arena import ArenaFormat
+from tournament_assets.battles.formats.arena import OF_OTHERS, OURS, PLAYERS, ArenaFormat
 from tournament_assets.battles.formats.plain import NO_WINNER
 from tournament_assets.foundation.errors import InputError, Problems
+from tournament_assets.storage.foreign_tables import LeftOut, Row
 from tournament_assets.tournament.battles import BattleWinner
 
+_RESPONSES = frozenset({"response_a", "response_b"})
 _SIDES: Mapping[str, BattleWinner] = {"left": "model_a", "right": "model_b", "tie": "tie"}
 
 
@@ -72,7 +71,7 @@ ONE_HOT = RowFormat(
     title="LMSYS on Kaggle",
     kinds=(),
     columns=("model_a", "model_b", "winner_model_a", "winner_model_b", "winner_tie"),
-    more=tuple(FLAG_COLUMNS),
+    known=_RESPONSES,
     prompts=("prompt", "question_id", "prompt_id", "prompt_hash", "id"),
     source="human",
     parse=_parse_one_hot,
@@ -164,15 +163,27 @@ ORQ_ARENA = RowFormat(
     kinds=(),
     columns=("model_a", "model_b"),
     one_of=frozenset({"judge_votes", "majority_verdict"}),
-    more=("schema_version", "winner"),
+    known=_RESPONSES,
     prompts=("question_id", "prompt_id", "prompt_hash", "prompt", "prompt_text"),
     source="llm-judge",
     parse=_parse_orq_arena,
 )
 
+_WEAK = frozenset({"question_id", "id", "language", "timestamp"})
+"""Columns that any table may have, and that do not tell who decided."""
+_CONVERSATIONS = frozenset({"conversation_a", "conversation_b", "conversation"})
+_OF_LMARENA = _CONVERSATIONS | _WEAK | {"tstamp", ANONYMOUS}
 LMARENA = ArenaFormat(
     name="lmarena",
     title="LMArena",
+    kinds=(),
+    columns=PLAYERS,
+    one_of=_OF_LMARENA,
+    without=OF_OTHERS | OURS | {"source"},
+    tells=lambda sample: (
+        sample.kind not in ("csv", "xlsx") or bool(sample.columns & (_OF_LMARENA - _WEAK))
+    ),
+    known=_CONVERSATIONS,
     accepted={
         "model_a": ("model_a",),
         "model_b": ("model_b",),
@@ -180,8 +191,4 @@ LMARENA = ArenaFormat(
         "question_id": ("question_id", "id"),
     },
     source="human",
-    one_of=frozenset(
-        {"question_id", "id", "conversation_a", "conversation", "language", "tstamp", "timestamp"}
-        | {ANONYMOUS}
-    ),
 )

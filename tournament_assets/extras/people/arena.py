@@ -43,6 +43,7 @@ class HumanBattles:
         too_few: Entrants that were left out, with their number of battles in the file.
         n_with_too_few: How many battles were left out with them.
         left_out: The file's other omitted comparisons, counted by reason.
+        note: Which filled columns of the file are not used; empty without any.
     """
 
     table: pa.Table
@@ -50,6 +51,7 @@ class HumanBattles:
     too_few: Mapping[str, int]
     n_with_too_few: int
     left_out: Mapping[str, int]
+    note: str = ""
 
 
 def read_human_battles(path: Path, arena: HumanBattlesConfig) -> HumanBattles:
@@ -86,6 +88,7 @@ def read_human_battles(path: Path, arena: HumanBattlesConfig) -> HumanBattles:
         too_few={name: count for name, count in in_file.items() if name not in entrants},
         n_with_too_few=human.num_rows - table.num_rows,
         left_out=left_out,
+        note=file.note,
     )
 
 

@@ -139,6 +139,7 @@ def _left_out(human: HumanBattles, *, min_battles: int) -> Metadata:
         "battles_left_out": human.n_with_too_few + sum(human.left_out.values()),
         "too_few_battles": dict(human.too_few),
         "left_out_by_reason": dict(human.left_out),
+        "columns_of_the_file": human.note or "all that may matter are used",
         "what_it_means": tables.say("left_out", human.too_few, human.n_with_too_few, min_battles),
     }
 

@@ -19,7 +19,6 @@ from tournament_assets.battles.files import (
     FLAG_COLUMNS,
     NO_FLAG,
     SELF,
-    LeftOut,
     flagged_winner,
     reason_against,
 )
@@ -36,14 +35,10 @@ from tournament_assets.extras.people.label_records import (
 )
 from tournament_assets.foundation.errors import InputError, Problems
 from tournament_assets.foundation.fingerprints import fingerprint
-from tournament_assets.foundation.json_lines import JsonObject, parse_object, parse_rows
+from tournament_assets.foundation.json_lines import JsonObject, parse_object
 from tournament_assets.judging.requests.pairs import PairToJudge, split_identical
-from tournament_assets.storage.row_files import (
-    count_unused,
-    describe_unused,
-    rows_in,
-    sample_file,
-)
+from tournament_assets.storage.foreign_tables import LeftOut, Row, TableReader
+from tournament_assets.storage.row_files import rows_in, sample_file
 
 VOTES_FORMAT = "tournament-votes"
 MAX_FILE_BYTES = 8 * 2**20
@@ -59,12 +54,14 @@ SAME_TEXT = "both responses are the same text"
 NOT_DRAWN = "the pair is not in the sample"
 
 
-_USED = (
-    *("question_id", "judge", "winner", "model_a", "model_b", "response_a", "response_b"),
-    *("turn", ANONYMOUS, "prompt"),
-)
 _LONGEST_ID = 40
 _CONVERSATIONS = frozenset({"conversation_a", "conversation_b", "conversation"})
+_KNOWN = frozenset(
+    {"question_id", "judge", "winner", "model_a", "model_b", "response_a", "response_b", "turn"}
+    | {"prompt", ANONYMOUS}
+    | _CONVERSATIONS
+    | FLAG_COLUMNS.keys()
+)
 _MAX_FOREIGN_BYTES = 256 * 2**20
 _WORDS: Mapping[str, GivenVote] = {
     "model_a": "a",
@@ -109,8 +106,14 @@ class ReadingOptions:
     sides: tuple[str, str] | None = None
 
 
-def read_foreign_votes(path: Path, options: ReadingOptions) -> list[ForeignVote | LeftOut]:
-    """Read the rows of another tool's file, in any container."""
+def read_foreign_votes(
+    path: Path, options: ReadingOptions, reader: TableReader
+) -> list[ForeignVote]:
+    """Read the rows of another tool's file, in any container.
+
+    Args:
+        reader: Counts the rows that are left out, and the columns that are not used.
+    """
     try:
         size = path.stat().st_size
     except OSError as error:
@@ -121,7 +124,7 @@ def read_foreign_votes(path: Path, options: ReadingOptions) -> list[ForeignVote 
         )
     n_rows: Counter[str] = Counter()
 
-    def read(_: str, row: JsonObject) -> ForeignVote | LeftOut:
+    def read(_: str, row: Row) -> Iterator[ForeignVote | LeftOut]:
         cells = ["" if value is None else str(value) for value in row.values()]
         name = str(row.get("id") or row.get("question_id") or fingerprint(cells)[:12])
         rater = row.get("judge") or options.rater
@@ -130,13 +133,13 @@ def read_foreign_votes(path: Path, options: ReadingOptions) -> list[ForeignVote 
             n_rows[name] += 1
             name += f" ({n_rows[name]})" if n_rows[name] > 1 else ""
             rater = f"unnamed {name if len(name) <= _LONGEST_ID else fingerprint(name)[:12]}"
-        return _read_vote(row, name, clean_rater(str(rater)), options.sides)
+        yield _read_vote(row, name, clean_rater(str(rater)), options.sides)
 
-    return list(parse_rows(rows_in(path, sample_file(path).kind), read))
+    return list(reader.values(rows_in(path, sample_file(path).kind), read))
 
 
 def _read_vote(
-    row: JsonObject, name: str, rater: str, named_sides: tuple[str, str] | None
+    row: Row, name: str, rater: str, named_sides: tuple[str, str] | None
 ) -> ForeignVote | LeftOut:
     sides = named_sides or ("response_a", "response_b")
     turns = {key: each for key, value in row.items() if (each := _turns(value)) is not None}
@@ -430,10 +433,9 @@ def import_foreign_votes(
         is_random: Whether the user says that the labelled pairs are a random draw of all pairs.
             They then become the sample if none was drawn here.
     """
-    rows, left_out = read_foreign_votes(path, options), Counter[str]()
-    left_out.update(row.reason for row in rows if isinstance(row, LeftOut))
-    foreign = [row for row in rows if isinstance(row, ForeignVote)]
-    index = _Pairs(pairs)
+    reader = TableReader({*_KNOWN, *(options.sides or ())})
+    foreign = read_foreign_votes(path, options, reader)
+    left_out, index = Counter(reader.left_out), _Pairs(pairs)
     votes: list[LabelVote] = []
     labelled: dict[str, PairToJudge] = {}
     now = datetime.now(UTC)
@@ -453,13 +455,12 @@ def import_foreign_votes(
     drawn_votes = [vote for vote in votes if vote.pair_id in drawn]
     if len(drawn_votes) < len(votes):
         left_out[NOT_DRAWN] += len(votes) - len(drawn_votes)
-    used = {*_USED, *FLAG_COLUMNS, *(options.sides or ()), *index.columns}
-    unused = count_unused((vote.columns for vote in foreign), used)
+    reader.use(index.columns)
     return ImportedVotes(
         len(drawn_votes),
         ledger.keep_votes(drawn_votes),
         left_out=dict(left_out),
-        note=describe_unused(unused, str(len(rows))),
+        note=reader.note,
     )
 
 
