@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from tournament_assets.foundation.errors import InputError
 from tournament_assets.foundation.extensions import added_rows
-from tournament_assets.judging.batch_service import TokenCounter
+from tournament_assets.judging.batch_service import Channel, TokenCounter
 from tournament_assets.judging.costs.estimates import (
     CHARACTERS_PER_TOKEN,
     JudgingEstimate,
@@ -47,6 +47,7 @@ from tournament_assets.tournament.judge_services import SERVICES
 from tournament_assets.tournament.judges import Judge, Rubric
 from tournament_assets.tournament.prompts import AnswerKey, Prompt, answer_key, first_samples
 from tournament_assets.verdicts.judge_requests import (
+    MOST_DIRECT,
     find_budget,
     judging_terms,
     keys_under_way,
@@ -117,12 +118,57 @@ def estimate_pairs(
         counter: Counts the tokens of a sample of requests; None counts characters.
         pilot: Says what a pilot found on a dimension, for what judging in rounds may come to.
     """
+    by_dimension = list(pairs_by_dimension)
+    panel = plan.config.judges_of(mode, model=judge_model)
+    is_open = any(plan.config.channel_of(mode, judge) == "auto" for judge in panel)
+
+    def estimate(automatic: Channel) -> JudgingEstimate:
+        return _price_pairs(
+            plan,
+            mode,
+            by_dimension,
+            panel,
+            ledger=ledger,
+            assumed_responses=assumed_responses,
+            counter=counter,
+            pilot=pilot,
+            automatic=automatic,
+        )
+
+    priced = estimate("batch")
+    now = priced if priced.rounds is None else priced.rounds.now
+    if is_open and 0 < now.to_ask <= MOST_DIRECT:
+        directly = estimate("direct")
+        priced = priced if directly.budget_problem else directly
+    cautions = playing_judges(plan, mode, models=(judge_model,))
+    return replace(priced, cautions=tuple(part.sentence for part in cautions))
+
+
+def _price_pairs(
+    plan: TournamentPlan,
+    mode: Mode,
+    pairs_by_dimension: Iterable[tuple[str, Sequence[PairToJudge]]],
+    panel: Sequence[Judge],
+    *,
+    ledger: Ledger,
+    assumed_responses: int,
+    counter: TokenCounter | None,
+    pilot: FindShares | None,
+    automatic: Channel,
+) -> JudgingEstimate:
     rubrics = load_rubrics(plan.config, plan.project)
 
     def judges_to_price() -> list[_JudgeToPrice]:
         return [
-            _JudgeToPrice(judge, plan.verdict_scope(mode, "", judge), plan, ledger)
-            for judge in plan.config.judges_of(mode, model=judge_model)
+            _JudgeToPrice(
+                judge,
+                plan.verdict_scope(mode, "", judge),
+                plan,
+                ledger,
+                automatic if choice == "auto" else choice,
+            )
+            for judge in panel
+            for choice in [plan.config.channel_of(mode, judge)]
         ]
 
     judges, next_round = judges_to_price(), judges_to_price()
@@ -131,7 +177,6 @@ def estimate_pairs(
     for dimension, pairs in pairs_by_dimension:
         possible = pairs
         if follow is not None:
-            panel = plan.config.judges_of(mode, model=judge_model)
             course = follow(plan, mode, pairs, rubrics[dimension], panel, ledger)
             possible = course.possible
             for part in next_round:
@@ -150,7 +195,6 @@ def estimate_pairs(
         lead,
         assumed_responses=assumed_responses,
         others=tuple(others),
-        cautions=tuple(part.sentence for part in playing_judges(plan, mode, models=(judge_model,))),
         budget=next((part for part in budgets if part is not None), None),
     )
 
@@ -189,14 +233,20 @@ class _JudgeToPrice:
         scope: Its work, on no dimension yet.
         plan: The tournament.
         ledger: What is in it is not asked again.
+        channel: How the judge is asked.
     """
 
     def __init__(
-        self, judge: Judge, scope: JudgingScope, plan: TournamentPlan, ledger: Ledger
+        self,
+        judge: Judge,
+        scope: JudgingScope,
+        plan: TournamentPlan,
+        ledger: Ledger,
+        channel: Channel,
     ) -> None:
         self._judge, self._scope, self._plan, self._ledger = judge, scope, plan, ledger
         self._terms = judging_terms(plan, since=datetime.now(UTC), judges=[judge])
-        self._channel = judge.row.channel
+        self._channel = channel
         self._observation, self._tokens_per_reply = observe_ledger(
             ledger, judge.model, effort_of(judge.further_params)
         )

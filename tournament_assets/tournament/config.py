@@ -18,6 +18,7 @@ from tournament_assets.tournament.entrants import AnyEntrant
 from tournament_assets.tournament.judges import (
     Aggregate,
     BudgetConfig,
+    ChannelChoice,
     Judge,
     JudgingConfig,
     jury_problem,
@@ -160,6 +161,7 @@ class ModeConfig(_ModeKeysOfExtras):
             given.
         share: The share of each source to draw instead, rounded up.
         draw_seed: Seeds the draw.
+        channel: How judges are asked whose service takes both; as `judging` says unless given.
         prewarm: Send a few requests directly first, which fill the prompt cache and show whether
             the replies hold verdicts; if too few do, the others are not sent.
         schedule: When it is run again; None builds no schedule. Does not affect results.
@@ -171,6 +173,7 @@ class ModeConfig(_ModeKeysOfExtras):
     strata: dict[str, Annotated[int, Field(ge=0)]] | None = Field(default=None, min_length=1)
     share: float | None = Field(default=None, gt=0, le=1)
     draw_seed: int = Field(default=0, ge=0)
+    channel: ChannelChoice | None = None
     prewarm: bool = True
     schedule: RerunSchedule | None = None
     rerun_after_edits: bool = False
@@ -360,10 +363,10 @@ class TournamentConfig(_KeysOfExtras):
         alike = self.by_default("gate", "owners", "report").model_copy(
             update={
                 "judges": tuple(each.by_default(*ways) for each in self.judges),
-                "judging": self.judging.by_default("budget", "prices"),
+                "judging": self.judging.by_default("budget", "channel", "prices"),
                 "generation": self.generation.by_default("budget"),
                 "modes": {
-                    name: mode.by_default("schedule", "rerun_after_edits")
+                    name: mode.by_default("channel", "schedule", "rerun_after_edits")
                     for name, mode in self.modes.items()
                 },
             }
@@ -406,6 +409,12 @@ class TournamentConfig(_KeysOfExtras):
     def lead(self, mode: Mode, *, model: str | None = None) -> Judge:
         """Return the first judge of a mode, or another model in its place; see `judges_of`."""
         return self.judges_of(mode, model=model)[0]
+
+    def channel_of(self, mode: Mode, judge: Judge) -> ChannelChoice:
+        """Return how a judge is asked in a mode; directly where its service takes no batches."""
+        if judge.row.channel == "direct":
+            return "direct"
+        return self.mode(mode).channel or self.judging.channel
 
     def has_jury(self, mode: Mode) -> bool:
         """Return whether several judges judge in a mode."""

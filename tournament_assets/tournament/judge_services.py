@@ -24,7 +24,7 @@ LOOPBACK = JudgeService(
 )
 ANTHROPIC = JudgeService(
     name="anthropic",
-    label="Claude through the Message Batches API",
+    label="Claude through Anthropic's API",
     opener="tournament_assets.providers.anthropic.message_batches:open_anthropic",
     source="through the Message Batches API",
     key_variable="ANTHROPIC_API_KEY",
@@ -50,7 +50,7 @@ OPENAI_API = JudgeService(
 )
 OPENAI_BATCH = JudgeService(
     name="openai_batch",
-    label="a model through OpenAI's Batch API",
+    label="a model through OpenAI's API",
     opener="tournament_assets.providers.openai.services:open_batches",
     source="through the Batch API",
     usual_models=("gpt-", "o1", "o3", "o4"),

@@ -31,6 +31,10 @@ _OWN_FIELDS = (
 """Fields of a request to a judge that the program sets, besides those of any request."""
 
 
+ChannelChoice = Literal["batch", "direct", "auto"]
+"""How judges are asked whose service takes batches and single requests."""
+
+
 class Waiting(Frozen):
     """How long to wait for a judge's service, and how often to retry.
 
@@ -349,6 +353,10 @@ class JudgingConfig(Frozen):
             their shares of the win: `judge_aware` weighs judges by how much their verdicts are
             about the entrants (with three judges or more, unless said otherwise), `equal` weighs
             them alike.
+        channel: How judges are asked whose service takes both: in a `batch`, which costs half and
+            takes minutes to a day; `direct`, request by request, answered at once; or `auto`:
+            directly where at most 500 requests are left and the budget holds their price. A mode
+            may say otherwise. Part of no request.
         budget: What judging may cost. A mode other than the pilot whose judge costs money is
             refused without it, before anything is asked.
         prices: Prices by model id, for models that the price list does not name or that cost
@@ -363,6 +371,7 @@ class JudgingConfig(Frozen):
     reply_format: Literal["line", "json_schema"] = "line"
     identical_responses_tie: bool = True
     aggregate: Aggregate | None = None
+    channel: ChannelChoice = "batch"
     budget: BudgetConfig = BudgetConfig()
     prices: dict[Annotated[str, Field(min_length=1)], ConfiguredPrice] = Field(default_factory=dict)
     tests: JudgeTestsConfig = JudgeTestsConfig()

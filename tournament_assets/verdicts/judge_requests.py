@@ -9,7 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
 from tournament_assets.foundation.errors import BudgetError, InputError, JudgeError
-from tournament_assets.foundation.formatting import format_plural
+from tournament_assets.foundation.formatting import format_plural, format_usd
 from tournament_assets.judging.batch_service import AsksDirectly, Channel
 from tournament_assets.judging.costs.estimates import (
     ASSUMED_OUTPUT_TOKENS,
@@ -243,7 +243,28 @@ def check_affordable(
     """
     if terms.limit_usd is None:
         return  # nobody needs to know what it costs
-    planned: list[tuple[str, Workload, float | None]] = []
+    planned = list(_priced(plans, terms=terms, ledger=ledger, since=since))
+    workloads = [workload for _, workload, _ in planned]
+    budget = find_budget(terms, workloads, ledger=ledger) if workloads else None
+    if budget is not None:
+        models = [*dict.fromkeys(model for model, _, _ in planned)]
+        unpriced = [model for model, _, dollars in planned if dollars is None]
+        count = format_plural(sum(workload.to_ask for workload in workloads), "request")
+        budget.check(
+            None if unpriced else sum(dollars or 0.0 for _, _, dollars in planned),
+            what=f"asking {count} of {', '.join(models)}",
+            model=(unpriced or models)[0],
+        )
+
+
+def _priced(
+    plans: Sequence[tuple[Sequence[ModelRequest], Channel]],
+    *,
+    terms: BudgetTerms,
+    ledger: "Ledger",
+    since: datetime,
+) -> Iterator[tuple[str, Workload, float | None]]:
+    """Yield the model, workload and dollars of each plan that is not free; None without a price."""
     for requests, channel in plans:
         model = requests[0].params["model"] if requests else ""
         if not requests or is_free_model(model):
@@ -257,18 +278,7 @@ def check_affordable(
         price = terms.prices.models.get(model)
         discount = terms.prices.discount(channel)
         dollars = None if price is None else workload.dearest_usd(price, discount=discount)
-        planned.append((model, workload, dollars))
-    workloads = [workload for _, workload, _ in planned]
-    budget = find_budget(terms, workloads, ledger=ledger) if workloads else None
-    if budget is not None:
-        models = [*dict.fromkeys(model for model, _, _ in planned)]
-        unpriced = [model for model, _, dollars in planned if dollars is None]
-        count = format_plural(sum(workload.to_ask for workload in workloads), "request")
-        budget.check(
-            None if unpriced else sum(dollars or 0.0 for _, _, dollars in planned),
-            what=f"asking {count} of {', '.join(models)}",
-            model=(unpriced or models)[0],
-        )
+        yield model, workload, dollars
 
 
 @dataclass(frozen=True)
@@ -331,6 +341,10 @@ def missing_budget_problem(plan: TournamentPlan, mode: Mode, *, is_allowed: bool
         "--no-budget on the command line; "
         "ta.compare_answers takes budget=…"
     )
+
+
+MOST_DIRECT = 500
+"""The most requests left that `channel: auto` asks directly."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -400,6 +414,7 @@ def ask_together(
                     problem = missing_budget_problem(plan, scope.mode, is_allowed=False)
                     if problem is not None:
                         raise BudgetError(problem)
+            sessions = asking.choose_channels(parts, todo, sessions)
             budget = asking.afford(parts, todo, sessions)
         todo.clear()  # each settlement looks for itself, and keys are held for hours otherwise
         failures = asking.settle(parts, sessions, budget)
@@ -491,10 +506,54 @@ class _Asking:
         since = self.options.began_at or datetime.now(UTC)
         return judging_terms(self.plan, since=since, judges=[part.judge for part in parts])
 
+    def choose_channels(
+        self, parts: Sequence[JudgeWork], todo: Todo, sessions: Sessions
+    ) -> Sessions:
+        """Decide how each scope is asked, by what is left of all that may be asked either way."""
+        of_mode = self.plan.config.channel_of
+        choices = {part.scope: of_mode(part.scope.mode, part.judge) for part in parts}
+        either = [part for part in parts if choices[part.scope] == "auto"]
+        automatic: Channel = "direct" if self._fits_directly(either, todo) else "batch"
+        channels: dict[JudgingScope, Channel] = {
+            scope: automatic if choice == "auto" else choice for scope, choice in choices.items()
+        }
+        return {
+            scope: replace(session, terms=replace(session.terms, channel=channels[scope]))
+            for scope, session in sessions.items()
+        }
+
+    def _fits_directly(self, parts: Sequence[JudgeWork], todo: Todo) -> bool:
+        """Whether little enough is left to ask directly, and the budget holds its price."""
+        plans: list[tuple[Sequence[ModelRequest], Channel]] = [
+            (self._left(part, todo), "direct") for part in parts
+        ]
+        n_left = sum(len(requests) for requests, _ in plans)
+        if not 0 < n_left <= MOST_DIRECT:
+            return False
+        terms, since = self.budget(parts), datetime.now(UTC)
+        try:
+            check_affordable(plans, terms=terms, ledger=self.ledger, since=since)
+        except BudgetError:
+            return False
+        priced = _priced(plans, terms=terms, ledger=self.ledger, since=since)
+        known = [dollars for _, _, dollars in priced if dollars]
+        if known:
+            saved = sum(known) * (1.0 - terms.prices.discount("batch"))
+            self.log(
+                f"asking {format_plural(n_left, 'request')} directly, for about "
+                f"{format_usd(sum(known))}; in batches they would cost about {format_usd(saved)} "
+                "less and take minutes to a day (channel: batch)"
+            )
+        return True
+
+    def _left(self, part: JudgeWork, todo: Todo) -> Selection:
+        positions = KeyPositions(part.requests)
+        return Selection(part.requests, [positions[key] for key in todo[part.scope].unanswered])
+
     def afford(self, parts: Sequence[JudgeWork], todo: Todo, sessions: Sessions) -> BudgetTerms:
         """Return the terms of the budget if it holds everything, and nothing is paid for twice."""
         terms = self.budget(parts)
-        terms = replace(terms, is_tight=self._is_tight(parts, todo, terms))
+        terms = replace(terms, is_tight=self._is_tight(parts, todo, sessions, terms))
         for door in dict.fromkeys(part.judge.door for part in parts):
             at_door = [part for part in parts if part.judge.door == door]
             rests = [todo[part.scope] for part in at_door]
@@ -547,16 +606,14 @@ class _Asking:
         pieces = [Piece(session.scope.title, partial(take, session)) for session in sessions]
         return [error for error in run_together(pieces, log=self.log) if error is not None]
 
-    def _is_tight(self, parts: Sequence[JudgeWork], todo: Todo, terms: BudgetTerms) -> bool:
+    def _is_tight(
+        self, parts: Sequence[JudgeWork], todo: Todo, sessions: Sessions, terms: BudgetTerms
+    ) -> bool:
         """Whether the budget does not hold all scopes together if each reply takes `max_tokens`."""
         budget = self.ledger.draw_up_budget(terms)
         if budget is None:
             return False
-        plans: list[tuple[Selection, Channel]] = []
-        for part in parts:
-            positions = KeyPositions(part.requests)
-            unanswered = [positions[key] for key in todo[part.scope].unanswered]
-            plans.append((Selection(part.requests, unanswered), part.judge.row.channel))
+        plans = [(self._left(part, todo), sessions[part.scope].channel) for part in parts]
         # Where something is still under way, each scope is checked when its own has been collected.
         if len(parts) > 1 and not any(todo[part.scope].open_batches for part in parts):
             check_affordable(plans, terms=terms, ledger=self.ledger, since=datetime.now(UTC))

@@ -317,7 +317,11 @@ def _readings(
                 settled,
                 replies[dimension],
                 reply_format=config.judging.reply_format,
-                in_batches=[each.model for each in config.judges if each.row.channel == "batch"],
+                in_batches=[
+                    each.model
+                    for each in config.judges
+                    if all(config.channel_of(mode, each) == "batch" for mode in config.mode_names)
+                ],
             ),
         )
 

@@ -196,6 +196,7 @@ class SettlementTerms:
         grace_seconds: How long a batch that was accepted may be missing from the list of batches;
             only then is it taken for never accepted.
         creation_seconds: How long the creation of a batch may be under way.
+        channel: How requests are sent to a service that takes batches.
         prewarms: Whether one request is sent ahead to fill the prompt cache.
         may_pay_again: Whether requests whose results are lost or unread may be asked again.
         failed_since: Requests that failed since then are not asked again; None excludes none.
@@ -216,6 +217,7 @@ class SettlementTerms:
     waiting: Waiting
     grace_seconds: float = 600.0
     creation_seconds: float = 600.0
+    channel: Channel = "batch"
     prewarms: bool = False
     may_pay_again: bool = False
     failed_since: datetime | None = None
@@ -286,6 +288,11 @@ class JudgingSession:
             "expected the service that they were sent to: name it again, and run until they are "
             "collected"
         )
+
+    @property
+    def channel(self) -> Channel:
+        """How requests are sent."""
+        return self.terms.channel if takes_batches(self.service) else "direct"
 
     def most_usd(self, request: ModelRequest, channel: Channel) -> float | None:
         """Return the most that a request can cost; None if it has no price, or none is needed."""

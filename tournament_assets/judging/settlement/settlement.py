@@ -23,7 +23,6 @@ from tournament_assets.foundation.errors import JudgeError, JudgeFailure
 from tournament_assets.judging.batch_service import (
     ReplyRow,
     SubmittedRequest,
-    takes_batches,
 )
 from tournament_assets.judging.requests.requests import (
     KeyPositions,
@@ -278,7 +277,7 @@ def _ask_all(
             if trial is not None:
                 trial.add(answer)
                 trial.check(session, intent.judge_model)
-            if not takes_batches(session.service) and n_in_vain >= max(
+            if session.channel == "direct" and n_in_vain >= max(
                 _IN_VAIN, 2 * session.terms.max_in_flight
             ):
                 is_refused = answer.error_type == REFUSED or is_invalid(answer)
@@ -306,7 +305,7 @@ def _at_once(session: JudgingSession, trial: Trial | None) -> int:
     if trial is not None and trial.is_open:
         return min(session.terms.max_in_flight, FIRST_SLICE) if trial.n_read else 1
     is_first = not (session.tally.harvested or session.tally.failed)
-    return 1 if is_first and not takes_batches(session.service) else session.terms.max_in_flight
+    return 1 if is_first and session.channel == "direct" else session.terms.max_in_flight
 
 
 def _is_in_vain(session: JudgingSession, row: ReplyRow) -> bool:
@@ -336,7 +335,7 @@ def asked_ahead(
     """
     ahead = requests.spread(FIRST_SLICE)
     keys = [request.request_key for request in ahead]
-    if not takes_batches(session.service):
+    if session.channel == "direct":
         _try_out(session, ahead, attempt=attempt, trial=trial)
         yield session.ledger.answered_keys(keys, attempt=attempt)
         return
@@ -608,12 +607,11 @@ class _Settlement:
 
     def _ask(self, requests: Selection, *, attempt: int, trial: Trial | None = None) -> None:
         session = self._session
-        has_batches = takes_batches(session.service)
         if trial is not None:
             trial.check(session, requests[0].params["model"])
-        session.approve(requests, "batch" if has_batches else "direct")
+        session.approve(requests, session.channel)
         session.check_model(requests[0].params["model"])
-        if not has_batches:
+        if session.channel == "direct":
             self._send(requests, attempt=attempt, trial=trial)
             return
         waiting = session.terms.waiting
@@ -635,8 +633,8 @@ class _Settlement:
 
     def _send(self, requests: Selection, *, attempt: int, trial: Trial | None) -> None:
         session = self._session
-        has_batches = takes_batches(session.service)
-        send = self._submit_bulk if has_batches else partial(ask_directly, session)
+        is_bulk = session.channel == "batch"
+        send = self._submit_bulk if is_bulk else partial(ask_directly, session)
         if trial is None or len(requests) == 1:
             send(requests, attempt=attempt)
             return
@@ -644,7 +642,7 @@ class _Settlement:
             others = requests.drop({self._positions[key] for key in answered})
             if others:
                 # Others may have spent something while these were waited for.
-                session.approve(others, "batch" if has_batches else "direct")
+                session.approve(others, session.channel)
                 send(others, attempt=attempt)
 
     def _submit_bulk(self, requests: Selection, *, attempt: int) -> None:
