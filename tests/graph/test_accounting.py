@@ -23,7 +23,7 @@ def manifest_of(summary: RunSummary) -> dict[str, Any]:
 
 def test_nothing_is_rated_while_a_presentation_is_pending(tmp_path: Path) -> None:
     with paid_project(tmp_path, "row_expired:always") as paid:
-        paid.project.edit_judges(waiting={"max_rounds": 1, "max_direct": 0})
+        paid.project.edit_judges(waiting={"max_rounds": 1})
         with pytest.raises(WorkError, match="24 presentations"):
             paid.run()
         assert not (paid.project.folder / "storage" / "small" / "judge_verdicts").exists()
@@ -33,7 +33,7 @@ def test_nothing_is_rated_while_a_presentation_is_pending(tmp_path: Path) -> Non
 
 def test_a_run_sends_what_keeps_failing_in_as_many_rounds_as_are_configured(tmp_path: Path) -> None:
     with paid_project(tmp_path, "row_expired:always") as paid:
-        paid.project.edit_judges(waiting={"max_rounds": 2, "max_direct": 0})
+        paid.project.edit_judges(waiting={"max_rounds": 2})
         for n_runs in (1, 2):
             with pytest.raises(WorkError, match="24 presentations"):
                 paid.tables("judge_verdicts")
@@ -45,7 +45,7 @@ def test_a_run_sends_what_keeps_failing_in_as_many_rounds_as_are_configured(tmp_
 
 def test_the_accounting_check_stops_the_run_and_says_what_is_missing(tmp_path: Path) -> None:
     with paid_project(tmp_path, THREE_EXPIRE) as paid:
-        paid.project.edit_judges(waiting={"max_rounds": 1, "max_direct": 0})
+        paid.project.edit_judges(waiting={"max_rounds": 1})
         with pytest.raises(WorkError, match=r"24 presentations .* 21 .* 3 pending.*--partial"):
             paid.run()
         assert (paid.project.folder / "storage" / "small" / "judge_verdicts").exists()
@@ -54,7 +54,7 @@ def test_the_accounting_check_stops_the_run_and_says_what_is_missing(tmp_path: P
 
 def test_the_next_run_asks_only_for_what_is_pending(tmp_path: Path) -> None:
     with paid_project(tmp_path, THREE_EXPIRE) as paid:
-        paid.project.edit_judges(waiting={"max_rounds": 1, "max_direct": 0})
+        paid.project.edit_judges(waiting={"max_rounds": 1})
         paid.let_length_win()
         with pytest.raises(WorkError):
             paid.tables("judge_verdicts")
@@ -66,7 +66,7 @@ def test_the_next_run_asks_only_for_what_is_pending(tmp_path: Path) -> None:
 
 def test_a_partial_rating_says_so_in_everything_people_read(tmp_path: Path) -> None:
     with paid_project(tmp_path, THREE_EXPIRE) as paid:
-        paid.project.edit_judges(waiting={"max_rounds": 1, "max_direct": 0})
+        paid.project.edit_judges(waiting={"max_rounds": 1})
         summary = paid.run(partial=True)
         (warning,) = [each for each in summary.warnings if each.startswith("accounting")]
         assert "PARTIAL" in warning

@@ -230,7 +230,7 @@ def test_what_infrastructure_failed_and_was_asked_again_is_told_from_a_refusal(
     tmp_path: Path,
 ) -> None:
     with paid_project(tmp_path, "row_expired:2", "stop_refusal:1", "text_empty:1") as paid:
-        paid.project.edit_judges(waiting={"max_rounds": 1})
+        paid.project.edit_judges(waiting={"max_rounds": 1, "direct_fallback": True})
         paid.tables("judge_verdicts")
         paid.tables("audit", rejudge=True)
         assert all(row["outcome"] != "unjudged" for row in paid.rows("judge_verdicts"))

@@ -16,7 +16,7 @@ def invoke(paid: PaidProject, command: str, *arguments: str) -> Result:
 
 def test_what_failed_is_listed_and_then_judged_again_one_by_one(tmp_path: Path) -> None:
     with paid_project(tmp_path, "stop_refusal:1", "row_expired:2") as paid:
-        paid.project.edit_judges(waiting={"max_rounds": 1, "max_direct": 0})
+        paid.project.edit_judges(waiting={"max_rounds": 1})
         with pytest.raises(WorkError, match="2 pending"):
             paid.tables("judge_verdicts")
         listed = invoke(paid, "rejudge", "--mode", "pilot", "--dry-run")

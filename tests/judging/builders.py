@@ -188,7 +188,7 @@ def waiting_of(
     if prewarm_wait_seconds is not None:
         waiting["prewarm_wait_seconds"] = prewarm_wait_seconds
     return {
-        "waiting": Waiting().model_copy(update=waiting),
+        "waiting": Waiting(direct_fallback=True).model_copy(update=waiting),
         "grace_seconds": grace_seconds,
         "prewarms": prewarm_wait_seconds is not None,
     }

@@ -21,7 +21,7 @@ from tournament_assets.judging.settlement.harvest import (
 from tournament_assets.judging.settlement.submission import create_batches
 
 from .bench import Bench
-from .builders import SCOPE, failure, failures, keys_of, reply_row, requests_for
+from .builders import SCOPE, failed_row, failure, failures, keys_of, reply_row, requests_for
 from .fake_judge import (
     FakeJudge,
     Reading,
@@ -57,6 +57,23 @@ def test_rows_before_a_break_are_kept_and_the_rest_is_read_later(n_rows: int, be
     assert bench.ledger.answered() == set(keys_of(2))
     assert (tally.harvested, tally.failed, tally.batches) == (4, 0, 1)
     assert bench.progress.heard(f"gave {n_rows} of 4 ")
+
+
+@pytest.mark.usefixtures("_small_chunks")
+@pytest.mark.parametrize("kind", ["expired", "overloaded_error", "invalid_request_error"])
+@pytest.mark.parametrize("place", [0, 4])
+def test_a_reply_counts_wherever_a_failure_of_the_same_request_stands(
+    kind: str, place: int
+) -> None:
+    def with_failure(rows: Sequence[ReplyRow]) -> Iterator[ReplyRow]:
+        more = list(rows)
+        more.insert(place, failed_row(rows[2].custom_id, kind))
+        return iter(more)
+
+    bench = read_by(with_failure)
+    assert bench.ledger.answered() == set(keys_of(2))
+    assert {row.result_type for _, row in bench.ledger.replies.values()} == {"succeeded"}
+    assert bench.events.count("judge: results") == 1
 
 
 @pytest.mark.usefixtures("_small_chunks")

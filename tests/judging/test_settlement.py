@@ -25,6 +25,7 @@ from tournament_assets.judging.settlement import submission
 from tournament_assets.judging.settlement.sessions import Tally
 from tournament_assets.judging.settlement.settlement import WorkLeft, ask_directly, find_work_left
 from tournament_assets.judging.settlement.trial import Trial
+from tournament_assets.tournament.judges import Waiting
 
 from .bench import Bench
 from .builders import SCOPE, START, failure, keys_of, patience, reply_row, requests_for
@@ -359,7 +360,7 @@ def test_looking_writes_nothing_and_asks_nobody() -> None:
 
 def test_what_has_had_its_rounds_in_a_run_is_not_asked_again_in_it() -> None:
     bench = Bench(answer=failing(*["expired"] * 4))
-    bench.settle(requests_for(1), max_rounds=2, max_direct=0)
+    bench.settle(requests_for(1), max_rounds=2, direct_fallback=False)
     assert bench.judge.asked == [2, 2]
     # Two of the four that are wanted now have failed in this run, and two are new.
     again = bench.settle(requests_for(2), failed_since=START)
@@ -370,9 +371,14 @@ def test_what_has_had_its_rounds_in_a_run_is_not_asked_again_in_it() -> None:
     assert bench.judge.asked == [2, 2, 2, 2]
 
 
-def test_as_many_as_may_be_are_asked_one_by_one() -> None:
+@pytest.mark.parametrize(("may", "n_direct"), [(True, 4), (False, 0)])
+def test_what_failed_in_every_batch_is_asked_one_by_one_only_where_it_may_be(
+    may: bool, n_direct: int
+) -> None:
     bench = Bench(answer=failing(*["expired"] * 4))
-    assert bench.settle(requests_for(2), max_rounds=1, max_direct=4).direct == 4
+    tally = bench.settle(requests_for(2), max_rounds=1, direct_fallback=may)
+    assert (tally.direct, tally.answered) == (n_direct, n_direct)
+    assert not Waiting().direct_fallback
 
 
 def test_prewarming_asks_one_request_directly_and_keeps_its_verdict() -> None:

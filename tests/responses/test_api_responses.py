@@ -143,7 +143,7 @@ def test_a_renamed_prompt_takes_the_response_that_was_paid_for_its_text() -> Non
 
 def test_what_failed_in_every_round_is_missing_with_its_reason_and_asked_by_the_next_run() -> None:
     with batch_bench("row_overloaded_error:2") as bench:
-        completed = bench.complete(waits={"max_rounds": 1, "max_direct": 1})
+        completed = bench.complete(waits={"max_rounds": 1})
         assert len(completed.responses) == 4
         assert len(completed.reasons) == 2
         for name, reason in completed.reasons.items():

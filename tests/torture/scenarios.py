@@ -65,6 +65,7 @@ class Scenario:
             deadline_seconds=60.0,
             prewarm_wait_seconds=self.prewarm_wait_seconds,
             max_rounds=self.max_rounds,
+            direct_fallback=True,
         )
         return [
             Judge(service=service, model=f"judge-{number}", waiting=waiting)

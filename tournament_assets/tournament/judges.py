@@ -49,7 +49,8 @@ class Waiting(Frozen):
         adopt_grace_seconds: How long to look for a batch after an unconfirmed creation before its
             requests are sent again; the service's own by default, such as 600.
         max_rounds: How often a run sends requests that failed transiently as a batch.
-        max_direct: How many of those that failed every time are then sent one by one.
+        direct_fallback: Whether those that failed every time are then sent one by one, at the full
+            price; by default they wait for the next run.
     """
 
     poll_initial_seconds: float = Field(default=30.0, gt=0)
@@ -59,7 +60,7 @@ class Waiting(Frozen):
     prewarm_wait_seconds: float = Field(default=900.0, ge=0)
     adopt_grace_seconds: float | None = Field(default=None, ge=0)
     max_rounds: int = Field(default=3, ge=1)
-    max_direct: int = Field(default=200, ge=0)
+    direct_fallback: bool = False
 
 
 class Judge(RequestAdditions):

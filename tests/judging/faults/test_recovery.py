@@ -111,7 +111,7 @@ def test_a_line_that_is_not_json_does_not_make_a_batch_somebody_elses(
     start: Runner, tmp_path: Path
 ) -> None:
     run = start("row_unparsable:4")
-    run.settle(max_rounds=1, max_direct=0)
+    run.settle(max_rounds=1, direct_fallback=False)
     lose_ledger(run, tmp_path / "new.sqlite")
     report = recover(run)
     assert (report.foreign, len(report.incomplete), report.replies) == ([], 1, 0)

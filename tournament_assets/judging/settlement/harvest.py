@@ -158,9 +158,13 @@ def leave_unread(session: JudgingSession, batch: SubmittedBatch, unread: UnreadR
 def _read_results(
     session: JudgingSession, batch: SubmittedBatch, keys: set[str], harvest: _Harvest
 ) -> JudgeError | None:
-    """Read as many results as possible; return why reading ended early, if that is known."""
+    """Read as many results as possible; return why reading ended early, if that is known.
+
+    Where a request has a reply and a failure, the reply counts, so failures wait for the end.
+    """
     stream = session.batches.iterate_results(batch.batch_id)
     lines: list[str] = []
+    failures: dict[str, ReplyRow] = {}
     while True:
         part: list[tuple[str, ReplyRow]] = []
         size, is_over = 0, True
@@ -181,10 +185,18 @@ def _read_results(
                 raise
             broken = error
         unread = keys - harvest.seen
-        fresh = {key: row for key, row in reversed(part) if key in unread}
-        harvest.foreign.update(row.custom_id for key, row in part if key not in keys)
-        _record(session, batch.nonce, harvest, list(reversed(fresh.items())))
+        replies: dict[str, ReplyRow] = {}
+        for key, row in part:
+            if key not in keys:
+                harvest.foreign.add(row.custom_id)
+            elif key in unread:
+                came = replies if row.result_type == "succeeded" else failures
+                came.setdefault(key, row)
+        _record(session, batch.nonce, harvest, list(replies.items()))
         if broken is not None or is_over:
+            rest = [(key, row) for key, row in failures.items() if key not in harvest.seen]
+            if rest:
+                _record(session, batch.nonce, harvest, rest)
             harvest.lines = max(harvest.lines, lines, key=len)
             return broken
 

@@ -622,7 +622,7 @@ class _Settlement:
             requests = self._unanswered(requests, attempt=attempt)
             if not requests:
                 return
-        if len(requests) > waiting.max_direct:
+        if not waiting.direct_fallback:
             session.progress.note(
                 f"{len(requests)} requests failed {waiting.max_rounds} times; they stay "
                 "without a reply until the next run"
