@@ -190,11 +190,18 @@ def _live(role: str, log: str, arguments: dict[str, Any]) -> None:
 
 
 def _find_role(role: str) -> Any:
+    from tests.torture.chains import launch
     from tests.torture.judges import serve_judge
     from tests.torture.rounds import ask_in_rounds
     from tests.torture.worker import recover, settle
 
-    roles = {"judge": serve_judge, "worker": settle, "recovery": recover, "rounds": ask_in_rounds}
+    roles: dict[str, Any] = {
+        "judge": serve_judge,
+        "launch": launch,
+        "worker": settle,
+        "recovery": recover,
+        "rounds": ask_in_rounds,
+    }
     return roles[role]
 
 

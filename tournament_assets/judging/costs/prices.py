@@ -1,5 +1,6 @@
 """The cost of judging, from billed tokens and dated prices; and what may be spent on it."""
 
+import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -240,6 +241,12 @@ def _newest_file() -> Traversable:
     )
 
 
+def _rounded_up(dollars: float) -> float:
+    """Return an amount that is no less, in the steps in which amounts are shown."""
+    steps = 10_000 if dollars < 0.1 else 100
+    return math.ceil(round(dollars * steps, 6)) / steps
+
+
 BudgetPeriod = Literal["run", "month"]
 _UNWRITTEN_INPUT_TOKENS = 20_000
 """The tokens assumed for a request of unknown length, more than a judge is usually shown."""
@@ -434,7 +441,8 @@ class Budget:
             f"{what} may cost up to {format_usd(planned_usd)}; of the budget of "
             f"{format_usd(self.limit_usd)} a {self.period}, {format_usd(self.spent_usd)} is spent "
             f"and {format_usd(self.committed_usd)} is under way; expected at most "
-            f"{format_usd(self.left_usd)}; raise {self.setting}, or {fewer}{advice}"
+            f"{format_usd(self.left_usd)}; raise {self.setting} to "
+            f"{format_usd(_rounded_up(self._gone_usd + planned_usd))}, or {fewer}{advice}"
         )
 
     def affordable(self, most_usd: Iterable[float]) -> int:

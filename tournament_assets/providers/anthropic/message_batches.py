@@ -6,9 +6,8 @@ documentation is classified by its first digit. Batches are too large for memory
 through a file. The key never reaches a message, a log or a `repr`.
 """
 
-import tempfile
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import closing, contextmanager
 from typing import IO
 from urllib.parse import quote, urlsplit
 
@@ -31,6 +30,7 @@ from tournament_assets.providers.anthropic.wire_format import (
     read_row,
     read_status,
 )
+from tournament_assets.providers.request_files import temporary_file
 from tournament_assets.providers.service_words import (
     NOTHING,
     PAY,
@@ -55,23 +55,18 @@ def written_body(requests: Iterable[SubmittedRequest]) -> Iterator[tuple[IO[byte
     Raises:
         JudgeError: If there is no room for it.
     """
-    with ExitStack() as stack:
-        n_requests = 0
-        try:
-            body = stack.enter_context(tempfile.TemporaryFile())
-            body.write(b'{"requests":[')
-            for request in requests:
-                row = {"custom_id": request.custom_id, "params": message_body(request.params)}
-                body.write(b"," if n_requests else b"")
-                body.write(canonical_json(row).encode())
-                n_requests += 1
-            body.write(b"]}")
-            body.seek(0)
-        except OSError as error:
-            raise JudgeError(
-                f"a batch could not be written to a temporary file: {error}; expected up to 256 MB "
-                "of room; nothing was sent: make room, or set TMPDIR, and run again"
-            ) from None
+    n_requests = 0
+
+    def parts() -> Iterator[bytes]:
+        nonlocal n_requests
+        yield b'{"requests":['
+        for request in requests:
+            row = {"custom_id": request.custom_id, "params": message_body(request.params)}
+            yield (b"," if n_requests else b"") + canonical_json(row).encode()
+            n_requests += 1
+        yield b"]}"
+
+    with temporary_file(parts(), most_mb=256) as body:
         yield body, n_requests
 
 

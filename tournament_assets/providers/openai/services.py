@@ -9,9 +9,8 @@ batch is in its metadata, which the list of batches shows, so one look decides w
 unconfirmed batch exists. A file that no batch refers to costs nothing.
 """
 
-import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import IO, Any
@@ -47,6 +46,7 @@ from tournament_assets.providers.openai.wire_format import (
     read_batch_line,
     read_completion,
 )
+from tournament_assets.providers.request_files import temporary_file
 from tournament_assets.providers.service_words import (
     NOTHING,
     ServiceAnswers,
@@ -255,27 +255,23 @@ def _written_lines(
     requests: Iterable[SubmittedRequest], dialect: Callable[[str], Dialect]
 ) -> Iterator[_File]:
     """Write a batch to a file, request by request, in the dialect of each one's model."""
-    with ExitStack() as stack:
-        n_requests, nonce, not_sent = 0, "", set[str]()
-        try:
-            body = stack.enter_context(tempfile.TemporaryFile())
-            for request in requests:
-                row = {
-                    "custom_id": request.custom_id,
-                    "method": "POST",
-                    "url": _COMPLETIONS,
-                    "body": chat_body(request.params, dialect(request.params["model"])),
-                }
-                body.write(canonical_json(row).encode() + b"\n")
-                n_requests += 1
-                not_sent |= dialect(request.params["model"]).not_sent
-                nonce = nonce or (read_custom_id(request.custom_id) or ("", ""))[0]
-            body.seek(0)
-        except OSError as error:
-            raise JudgeError(
-                f"a batch could not be written to a temporary file: {error}; expected up to 200 MB "
-                "of room; nothing was sent: make room, or set TMPDIR, and run again"
-            ) from None
+    n_requests, nonce, not_sent = 0, "", set[str]()
+
+    def lines() -> Iterator[bytes]:
+        nonlocal n_requests, nonce, not_sent
+        for request in requests:
+            row = {
+                "custom_id": request.custom_id,
+                "method": "POST",
+                "url": _COMPLETIONS,
+                "body": chat_body(request.params, dialect(request.params["model"])),
+            }
+            yield canonical_json(row).encode() + b"\n"
+            n_requests += 1
+            not_sent |= dialect(request.params["model"]).not_sent
+            nonce = nonce or (read_custom_id(request.custom_id) or ("", ""))[0]
+
+    with temporary_file(lines(), most_mb=200) as body:
         yield _File(body, n_requests, nonce, sorted(not_sent))
 
 
