@@ -7,6 +7,7 @@ budget, and the chain ends with every verdict, or with a sentence that names a s
 """
 
 import re
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
@@ -40,7 +41,7 @@ def launch(*, folder: str, environment: dict[str, str]) -> int:
     try:
         SmallProject(Path(folder)).tables("judge_verdicts", environment=environment)
     except WorkError as error:
-        print(f"heard: {error}", flush=True)
+        sys.stdout.write(f"heard: {error}\n")
     return 0
 
 
@@ -78,7 +79,7 @@ class Chain:
             return None
         text = log.read_text()
         assert end.status == 0, text
-        return text.partition("heard: ")[2]
+        return text.partition("heard: ")[2].strip()
 
     def raise_budget(self, heard: str) -> None:
         """Allow the sum that a refusal names, which has to be more than the present one."""

@@ -325,7 +325,8 @@ TABLE = (
     # What fails in every round is asked directly: all four, four and one of them, and one more.
     Rule("row_expired:9", settled(3, 12, 1, tally={"batches": 3, "direct": 1, "answered": 4})),
     Rule("row_overloaded_error:4",
-         Then(tally={"answered": 0}, left="all", policy={"max_rounds": 1, "direct_fallback": False}),
+         Then(tally={"answered": 0}, left="all",
+              policy={"max_rounds": 1, "direct_fallback": False}),
          Then(tally={"answered": 4})),
     Rule("row_expired message_drop", asked_directly(lost=1)),
     # A message has no name under which its answer could be had: here the protocol ends.
