@@ -65,21 +65,10 @@ def sandwich_bradley_terry(
         bread[inside] = contrast_inverse(scores.information[inside])
         spread = _spread(scores, prompts, bread)
         covariance[inside] = spread[inside] * (ELO_PER_NAT**2 * n_prompts / (n_prompts - 1))
-    # Rounding leaves a few times 1e-16 where prompts agree to the last battle.
-    floor = 1e-18 * ELO_PER_NAT**2
-    rated = []
-    for index, result in enumerate(results):
-        variance = covariance[index, index]
-        note = result.note
-        if note is None and not variance > floor:
-            note = no_spread_note(n_prompts)
-        if note is not None or result.value is None:
-            rated.append(replace(result, note=note))
-            continue
-        error = float(np.sqrt(variance))
-        reach = error * two_sided_quantile(confidence, degrees_of_freedom=n_prompts - 1)
-        low, high = result.value - reach, result.value + reach
-        rated.append(replace(result, low=low, high=high, standard_error=error))
+    rated = [
+        with_error(result, variance, n_prompts=n_prompts, confidence=confidence)
+        for result, variance in zip(results, np.diagonal(covariance), strict=True)
+    ]
     unknown = [index for index, each in enumerate(rated) if each.standard_error is None]
     covariance[unknown, :] = covariance[:, unknown] = np.nan
     return SandwichFit(tuple(rated), covariance, n_prompts)
@@ -154,6 +143,23 @@ def sampling_luck(samples: Matches) -> tuple[SamplingLuck, ...]:
         )
         for index, each in enumerate(spread)
     )
+
+
+def with_error(rating: Rating, variance: float, *, n_prompts: int, confidence: float) -> Rating:
+    """Return a rating with its error and its interval, or with a note where prompts show none.
+
+    Args:
+        variance: In Elo points squared; NaN where it is not known.
+    """
+    if rating.value is None:
+        return rating
+    # Rounding leaves a few times 1e-16 where prompts agree to the last battle.
+    if not variance > 1e-18 * ELO_PER_NAT**2:
+        return replace(rating, note=no_spread_note(n_prompts))
+    error = float(np.sqrt(variance))
+    reach = error * two_sided_quantile(confidence, degrees_of_freedom=n_prompts - 1)
+    low, high = rating.value - reach, rating.value + reach
+    return replace(rating, low=low, high=high, standard_error=error)
 
 
 def no_spread_note(n_prompts: int) -> str:
