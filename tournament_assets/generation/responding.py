@@ -189,8 +189,6 @@ def respond_in_batches(
     halved for the rest; as the longest come first, that happens early.
 
     Args:
-        prompts: The prompts, in any order.
-        batch_size: Rows of a batch.
         where: The entrant and its device, to begin messages with.
     """
     longest_first = sorted(prompts, key=lambda prompt: prompt.padded_length, reverse=True)
@@ -234,7 +232,6 @@ def generate_responses(
     batch size it was generated with.
 
     Args:
-        prompts: The prompts, in any order.
         batch_size: Prompts decoded together; None measures one step and takes as many as fit.
         captured: Records the rounds of heads and of plain OLMo-2; None executes them eagerly.
         memory_share: Share of the free memory that a batch may fill, if its size is measured.

@@ -50,11 +50,8 @@ class StoredBatch:
 
     Attributes:
         created_at: When it was accepted.
-        ends_at: When it ends.
-        n_requests: How many requests it has.
         n_invalid: How many of them fail because of invalid parameters.
         metadata: The submitter's metadata; only OpenAI's protocol has it.
-        path: The file that holds it.
     """
 
     batch_id: str
@@ -111,8 +108,6 @@ class BatchStore:
         before_listing: Called with a new batch and its requests before anybody can see it.
 
     Attributes:
-        directory: Where the batches are.
-        cache: The simulated prompt cache.
         n_messages: How many direct messages were answered.
     """
 

@@ -101,9 +101,6 @@ _NUMBER = re.compile(r"\d+(?:[-x]?\d+)*[a-z]{0,5}")
 class Traits:
     """The traits of one response.
 
-    Args:
-        text: The response.
-
     Attributes:
         is_blank: Whether it says nothing.
         is_complete: Whether it ends as a sentence does.

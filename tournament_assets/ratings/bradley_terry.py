@@ -187,7 +187,6 @@ def rate_resamples(
         all_wins: The table of what was resampled, shape (n_entrants, n_entrants).
         draw_wins: Returns the tables of that many further resamples, shape (n, n_entrants,
             n_entrants).
-        n_bootstraps: Number of resamples.
         n_prompts: Number of prompts or battles in each resample.
         initial_rating: Mean of the ratings, in Elo points.
 

@@ -264,7 +264,6 @@ class CovariateEffect(Estimate):
     The value is the Elo points that a response gains from one more unit, all else equal.
 
     Attributes:
-        name: The covariate.
         scale: The covariate's root mean square over the battles, which is one unit of the effect.
         standard_error: Elo points, from the sandwich; None without spread, as are the interval's
             ends.
@@ -301,7 +300,6 @@ def fit_controlled(
     Args:
         differences: First response's minus second response's value of every covariate, shape
             (n_battles, n_covariates).
-        names: The covariates.
         initial_rating: Mean of the ratings, in Elo points.
 
     Raises:

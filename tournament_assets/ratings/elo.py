@@ -79,8 +79,6 @@ def k_factor_sweep(
 
     Args:
         k_factors: The K-factors, in Elo points.
-        n_permutations: Number of orderings.
-        seed: Seeds the orderings.
         initial_rating: Rating before the first match, in Elo points.
 
     Returns:
@@ -132,7 +130,6 @@ def summarise_elo(traces: EloTraces, *, confidence: float) -> tuple[Rating, ...]
     rating.
 
     Args:
-        traces: The ratings of single orderings.
         confidence: Share of the single-ordering ratings that the order interval holds.
 
     Raises:

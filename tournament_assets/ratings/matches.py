@@ -323,7 +323,6 @@ def code_judgments(judgments: Iterable[Judgment], *, entrants: Sequence[str]) ->
     the mean over the samples: resampling prompts draws all samples of a prompt together.
 
     Args:
-        judgments: Settled pairs.
         entrants: Everyone who may appear, in the order of the tables.
     """
     return code_samples(judgments, entrants=entrants).averaged_over_samples()
@@ -333,7 +332,6 @@ def code_samples(judgments: Iterable[Judgment], *, entrants: Sequence[str]) -> M
     """Code judged pairs as `code_judgments`, with one match for every sample of a prompt.
 
     Args:
-        judgments: Settled pairs.
         entrants: Everyone who may appear, in the order of the tables.
     """
     judgments = list(judgments)

@@ -44,7 +44,6 @@ def rating_rows(evidence: Evidence, methods: Sequence[str], *, dimension: str) -
     """Return the rows of table "ratings" by some methods for one dimension.
 
     Args:
-        evidence: What they are rated by.
         methods: Names of `METHODS`.
 
     Returns:

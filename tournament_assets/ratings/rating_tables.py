@@ -158,7 +158,6 @@ def anchor_shift(ratings: Mapping[str, float | None], *, model: str, rating: flo
 
     Args:
         ratings: Everyone's rating in Elo points, by name; None for an unrated entrant.
-        model: The model to be given the rating.
         rating: The rating in Elo points.
 
     Raises:

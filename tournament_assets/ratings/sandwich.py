@@ -79,7 +79,6 @@ class SamplingLuck:
     """The part of a rating's error that comes from sampling responses rather than prompts.
 
     Attributes:
-        entrant: Who is rated.
         luck: Standard error, Elo points: what the rating would vary by if the same prompts were
             answered and judged again, as often as they were. None where it cannot be measured.
         standard_error: Of the rating over prompts, Elo points; luck is a part of it.

@@ -86,14 +86,12 @@ class ModelAudit(RunCounts):
     """The counts and means of one model's runs; a mean over no runs is None.
 
     Attributes:
-        label: Its name in reports.
         broken: Planned runs whose file cannot be used.
         absent: Planned runs without a file.
         zero_with_response: Zero runs in which the model did something, so they may be real
             failures; None if the archive does not say.
         coverage: Clean runs divided by planned ones.
         normalised: The sum of the clean scores divided by the planned runs.
-        judge_mean: The judge's mean score.
         judged: Runs that the judge scored.
         rejudged_by: The models that judged runs again, as far as the files name them.
         empty: Runs in which the model did nothing; None if the archive does not say.

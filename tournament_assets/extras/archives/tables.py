@@ -48,7 +48,6 @@ class Table:
     """Rows, and the columns of their file.
 
     Attributes:
-        things: The rows.
         labels: The models' names for people, by id.
     """
 

@@ -305,9 +305,6 @@ def _missing_runs(
 def measure_spread(groups: Sequence[Sequence[float]]) -> Spread | None:
     """Separate the spread between models from the spread between runs of the same model.
 
-    Args:
-        groups: The scores of each model's runs.
-
     Returns:
         None with fewer than two models, or if no model has two runs.
     """

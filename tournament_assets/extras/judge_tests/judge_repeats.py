@@ -117,7 +117,6 @@ class Occasion:
     """How the anchors were settled on one occasion.
 
     Attributes:
-        name: What it is called.
         settled: The pairs whose both presentations were answered.
     """
 

@@ -65,8 +65,6 @@ class JudgeTest:
     Attributes:
         purpose: Why they are asked, which keeps them separate from other requests.
         wait_seconds: How long to wait for batches; None for the config's value.
-        ledger: Where replies are kept.
-        judge: Access to the services.
         judge_model: The model to ask, if not the configured one.
     """
 

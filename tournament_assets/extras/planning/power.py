@@ -57,7 +57,6 @@ class JudgingNoise:
     """The quantities that decide how many prompts are needed.
 
     Attributes:
-        n_entrants: Entrants of the tournament.
         tied: Share of the pairs that nobody wins in either presentation: ties and same texts.
         split: Share of the pairs whose two presentations disagree.
         prompt_sd: What a prompt adds to an entrant's logit, as a standard deviation.
@@ -180,11 +179,9 @@ class PowerCurve:
     """The probability that two entrants are separated, by the number of prompts.
 
     Attributes:
-        noise: What judging is like.
         elo: How far they are apart, in Elo points of Bradley-Terry with ties as half wins; the
             other entrants lie half way between them.
         confidence: Probability that all statements about a dimension are true at once.
-        n_tournaments: How many are simulated.
     """
 
     noise: JudgingNoise
@@ -385,10 +382,8 @@ def adaptive_prompts(
     The population's question; the bank's is always decided by the whole bank.
 
     Args:
-        noise: What judging is like.
         elo: How far the two are apart, in Elo points with ties as half wins.
         rule: When a pair is decided; its number of prompts does not matter.
-        power: The probability.
 
     Returns:
         None if ties allow no such difference.

@@ -30,12 +30,10 @@ class PlannedChoice:
     """What it takes to separate two entrants in one way of judging.
 
     Attributes:
-        way: How pairs are judged.
         elo: How far apart the two are, in Elo points of Bradley-Terry with ties as half wins.
         prompts: Prompts that it takes; None if ties allow no such difference.
         formula_prompts: The same by the formula; None where there is none.
         judged: Share of the pairs on those prompts that are judged.
-        requests: What the judge is asked in all.
         usd: What that costs; None if nobody knows.
         batches: The least number of batches.
     """
@@ -62,8 +60,6 @@ class DimensionPlan:
     """What a dimension would take.
 
     Attributes:
-        dimension: The quality that is judged.
-        noise: What judging it is like.
         power: The probability with which two entrants are to be separated.
         confidence: Probability that all statements about the dimension are true at once.
         n_prompts: Prompts that the mode has.

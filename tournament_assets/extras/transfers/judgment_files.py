@@ -216,7 +216,6 @@ def parse_judgment(line: str | bytes, *, where: str) -> JudgmentRecord:
     """Read one line as `read_judgments` does; unknown keys are ignored.
 
     Args:
-        line: A JSON object.
         where: `file:line`, for messages.
     """
     return _record(parse_object(line, where), where)

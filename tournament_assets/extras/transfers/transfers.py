@@ -428,7 +428,6 @@ def recover_replies(
     """Recover replies that a tournament's modes and entrants paid for and the ledger lost.
 
     Args:
-        ledger: Where replies are put.
         judge: Leads to the services: those of the judges of all modes and of bought entrants.
         judge_model: A judge to ask instead of the configured ones.
     """

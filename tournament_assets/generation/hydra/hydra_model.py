@@ -127,13 +127,11 @@ class HydraModel:
     """One resident model that speaks as the base model, as any head, or as all heads at once.
 
     Attributes:
-        config: The configuration of the model.
         shape: The sizes that adapters must fit.
         n_tokens: Tokens the tokenizer knows; later rows of the vocabulary are ghosts.
         n_heads: Language heads; 0 without adapters.
         n_adapters: Adapters of each head, e.g. 2 for security and robustness.
         n_parameters: Size of the base model.
-        device: Where the model is.
         dtype: The precision of its weights.
         parts: The known tokens, split into parts that are scored in turn.
     """
@@ -236,7 +234,6 @@ class HydraModel:
 
         Args:
             ids: Token ids, shape (n_prompts, n_tokens).
-            places: Their positions.
             cache: The trunk's cache, which is updated.
 
         Returns:
@@ -261,7 +258,6 @@ class HydraModel:
 
         Args:
             hidden: The output of `enter_heads`, shape (n_prompts, n_tokens, hidden_size).
-            places: The tokens' positions.
             cache: The heads' cache, which is updated.
 
         Returns:
@@ -277,7 +273,6 @@ class HydraModel:
 
         Args:
             ids: Token ids, shape (n_prompts, n_tokens).
-            places: Their positions.
             caches: The caches, which are updated.
         """
         if self._regions != Regions():

@@ -124,9 +124,6 @@ class LoadedBase:
     Attributes:
         tokenizer: It always has a padding token.
         model: The causal language model, in evaluation mode.
-        device: Where the model is.
-        dtype: The precision of its weights.
-        folder: What it was loaded from.
         is_spread: Whether its layers are on several cards.
         is_batchable: Whether batching leaves a row unchanged; a few models read padding or other
             rows.
@@ -209,7 +206,6 @@ def load_base(
 
     Args:
         folder: A folder or GGUF file that passes `check_weights`.
-        device: Where to put the model.
         name: Begins every message, e.g. `entrant 'base'`.
         dtype: One of `DTYPES`, or `auto` to choose by device.
         max_memory: Bytes to use on each of several devices that share the layers; None for `device`
@@ -337,11 +333,7 @@ Below, threads wait for one another longer than they work: on 2 busy cores the b
 
 @contextmanager
 def decoding_threads(n_parameters: int) -> Iterator[None]:
-    """Decode a small model on one thread inside the `with` block, a large one on all of them.
-
-    Args:
-        n_parameters: The model's size.
-    """
+    """Decode a small model on one thread inside the `with` block, a large one on all of them."""
     before = torch.get_num_threads()
     if n_parameters < _WORTH_SHARING:
         torch.set_num_threads(1)

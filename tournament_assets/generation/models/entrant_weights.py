@@ -413,8 +413,6 @@ def find_shards(needed: NeededShards, folder: Path, *, what: str) -> list[Path]:
     """Find the files of one adapter.
 
     Args:
-        needed: Their names.
-        folder: Their folder.
         what: Begins every message.
     """
     shards: list[Path] = []
@@ -471,7 +469,6 @@ def kind_problems(config: Mapping[str, Any], *, folder: Path) -> list[str]:
     """Find what in a model's `config.json` shows that it cannot play.
 
     Args:
-        config: The file's content.
         folder: The model's folder, for messages.
 
     Returns:
