@@ -227,13 +227,7 @@ def load_base(
             # CUDA graphs are recorded on the current card.
             torch.cuda.set_device(device)
         with transformers_logging_off():
-            tokenizer = AutoTokenizer.from_pretrained(
-                place,
-                local_files_only=True,
-                trust_remote_code=False,
-                padding_side="left",
-                **packed,
-            )
+            tokenizer = load_tokenizer(place, **packed)
             model, report = AutoModelForCausalLM.from_pretrained(
                 place,
                 local_files_only=True,
@@ -258,8 +252,6 @@ def load_base(
         ) from error
     _refuse_gaps(report, name=name, folder=folder)
     refuse_mismatch(tokenizer, model, name=name)
-    if tokenizer.pad_token_id is None:
-        tokenizer.pad_token = tokenizer.eos_token
     # generate() takes every setting we leave open from here: a repetition penalty suggested by the
     # model's authors would apply although the entrant's description does not name it.
     model.generation_config = GenerationConfig(eos_token_id=model.generation_config.eos_token_id)
@@ -274,6 +266,20 @@ def load_base(
         is_spread=max_memory is not None,
         is_batchable=can_share,
     )
+
+
+def load_tokenizer(folder: Path, **packed: str) -> Any:
+    """Load a tokenizer that pads on the left, by its end token where it has no other.
+
+    Args:
+        packed: The GGUF file of the folder that holds it, if one does.
+    """
+    tokenizer = AutoTokenizer.from_pretrained(
+        folder, local_files_only=True, trust_remote_code=False, padding_side="left", **packed
+    )
+    if tokenizer.pad_token_id is None:
+        tokenizer.pad_token = tokenizer.eos_token
+    return tokenizer
 
 
 def _refuse_gaps(report: Any, *, name: str, folder: Path) -> None:
