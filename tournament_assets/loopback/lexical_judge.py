@@ -305,12 +305,7 @@ _COMFORTABLE_WORDS = 220
 
 @dataclass(frozen=True, slots=True)
 class Temper:
-    """How a simulated judge errs; all judges share the same scores.
-
-    Attributes:
-        first_slot_share: Share of requests in which the first slot wins, whatever its content.
-        tie_margin: Scores closer than this are a tie.
-    """
+    """How a simulated judge errs; all judges share the same scores."""
 
     first_slot_share: float = FIRST_SLOT_SHARE
     tie_margin: float = TIE_MARGIN
