@@ -202,10 +202,7 @@ def build_entrant(
 ) -> LoadedEntrant:
     """Load an entrant from its files, using no network and running no code in them.
 
-    Args:
-        device: Where to put the model: `cpu`, `cuda` or `cuda:1`.
-        dtype: The weights' precision by name, or `auto` to choose by device.
-        max_memory: Bytes to use on each of several devices that share the model; None for one.
+    Args, where they are not those of `load_base`:
         residence: Shares loaded base models; by default one is loaded for this entrant alone.
     """
     name = f"entrant {spec.entrant_id!r}"

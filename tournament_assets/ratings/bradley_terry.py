@@ -152,7 +152,6 @@ def bootstrap_bradley_terry(
     Args:
         matches: Who beat whom on which prompt; a tie is half a win for each.
         resampling: How many resamples, and their seed.
-        initial_rating: Mean of the ratings, in Elo points.
 
     Returns:
         One row of ratings per resample, with a column of NaN for an entrant that has no rating.

@@ -329,11 +329,7 @@ def code_judgments(judgments: Iterable[Judgment], *, entrants: Sequence[str]) ->
 
 
 def code_samples(judgments: Iterable[Judgment], *, entrants: Sequence[str]) -> Matches:
-    """Code judged pairs as `code_judgments`, with one match for every sample of a prompt.
-
-    Args:
-        entrants: Everyone who may appear, in the order of the tables.
-    """
+    """Code judged pairs as `code_judgments`, with one match for every sample of a prompt."""
     judgments = list(judgments)
     index_of = _index_entrants(judgments, entrants=entrants)
     settled = [judgment for judgment in judgments if judgment.share is not None]

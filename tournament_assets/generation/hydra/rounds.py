@@ -179,7 +179,6 @@ class Rounds:
         Args:
             drafter: One that has read the prompts.
             progress: Progress at the last token of each prompt.
-            heads: The drawn head of each row, shape (n_rows,).
             numbers: Random numbers of each row and position, shape (n_rows, n_positions, 3), or 1
                 without a jury.
             prompt_length: Tokens that prompts are padded to.

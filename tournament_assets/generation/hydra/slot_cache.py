@@ -54,12 +54,7 @@ class SlotCache:
         )
 
     def at(self, slots: Tensor, *, n_seen: int | None = None) -> "SlotWriter":
-        """Return the cache to give to a layer while it reads tokens for these slots.
-
-        Args:
-            slots: The slot of each token, which is its position, shape (n_rows, n_tokens).
-            n_seen: How many slots the layer sees, from the first on; None for all.
-        """
+        """Return the cache to give to a layer while it reads tokens for these slots."""
         return SlotWriter(cache=self, slots=slots, n_seen=n_seen)
 
 
@@ -68,7 +63,7 @@ class SlotWriter:
     """A slot cache with the slots to write; attention layers use it as their cache.
 
     Attributes:
-        slots: The slot of each token being read, shape (n_rows, n_tokens).
+        slots: The slot of each token being read, which is its position, shape (n_rows, n_tokens).
         n_seen: How many slots attention sees, from the first on; None for all.
     """
 

@@ -160,13 +160,7 @@ class Residence:
     ) -> LoadedBase:
         """Return the model of a folder, loading it unless it is still there.
 
-        Args:
-            folder: The folder with `config.json`, the tokenizer and safetensors weights.
-            device: Where to put the model: `cpu`, `cuda` or `cuda:1`.
-            name: Begins every message, e.g. `entrant 'base'`.
-            dtype: One of `DTYPES`, or `auto` to choose by device.
-            max_memory: Bytes to use on each of several devices that share the model; None for one.
-            needs_template: Whether the folder must hold a chat template.
+        Arguments as for `check_weights` and `load_base`.
         """
         if problems := check_weights(folder, name=name, needs_template=needs_template):
             raise InputError(problems)
@@ -206,6 +200,7 @@ def load_base(
 
     Args:
         folder: A folder or GGUF file that passes `check_weights`.
+        device: Where to put the model: `cpu`, `cuda` or `cuda:1`.
         name: Begins every message, e.g. `entrant 'base'`.
         dtype: One of `DTYPES`, or `auto` to choose by device.
         max_memory: Bytes to use on each of several devices that share the layers; None for `device`

@@ -149,17 +149,11 @@ def encode_prompts(
 ) -> list[AskedPrompt]:
     """Encode prompts for a model.
 
-    Args:
-        tokenizer: The model's, with a chat template.
-        system_prompt: Put before each of them, if given.
+    Args, where they are not those of `encode_chat`:
         max_new_tokens: The most tokens of a response.
         context: The most tokens the model can read; None if it does not say.
-        chat_template: Replaces the tokenizer's own, if given; `NO_TEMPLATE` for the texts alone.
-        arguments: Further variables for the chat template.
-        today: What a chat template is told that asks for the date.
         is_padded: Whether they are padded so that they can share batches.
         too_long: Takes the reason of each prompt that is left out, by id; None refuses all prompts.
-        name: Begins every message, e.g. `entrant 'base'`.
 
     Raises:
         InputError: If a prompt and its response do not fit into the context and `too_long` is None.
@@ -220,9 +214,7 @@ def refuse_unread_arguments(
 ) -> None:
     """Refuse variables that a chat template never reads, since they would change no response.
 
-    Args:
-        chat_template: Replaces the tokenizer's own, if given.
-        name: Begins every message, e.g. `entrant 'base'`.
+    Arguments as for `encode_chat`.
     """
     if not arguments:
         return
