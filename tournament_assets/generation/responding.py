@@ -237,9 +237,6 @@ def generate_responses(
         memory_share: Share of the free memory that a batch may fill, if its size is measured.
         too_long: Takes the reason of each prompt that is left out because it does not fit into the
             model's context, by id; None refuses all prompts.
-
-    Returns:
-        The responses, batch by batch.
     """
     if batch_size is not None and batch_size < 1:
         raise InputError(f"batch_size is {batch_size}; expected at least 1")

@@ -129,7 +129,9 @@ class BatchStore:
         self._processing = timedelta(seconds=processing_seconds)
         self._before_listing = before_listing
         self._accepting = threading.Lock()
-        self._batches = {batch.batch_id: batch for batch in _read_batches(directory)}
+        stored = [_read_batch(path) for path in directory.glob("msgbatch_*.jsonl")]
+        stored.sort(key=lambda batch: batch.created_at)
+        self._batches = {batch.batch_id: batch for batch in stored}
 
     def create(
         self,
@@ -179,12 +181,6 @@ def _write_batch(batch: StoredBatch, requests: Sequence[tuple[str, Params, Cache
             row = {"custom_id": name, "params": params, "cache_use": use}
             file.write(json.dumps(row).encode() + b"\n")
     partial.replace(batch.path)
-
-
-def _read_batches(directory: Path) -> list[StoredBatch]:
-    """Return the batches in a directory, the oldest first."""
-    batches = [_read_batch(path) for path in directory.glob("msgbatch_*.jsonl")]
-    return sorted(batches, key=lambda batch: batch.created_at)
 
 
 def _read_batch(path: Path) -> StoredBatch:
