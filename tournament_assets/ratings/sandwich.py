@@ -224,11 +224,17 @@ def contrast_inverse(table: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def _scores_by_unit(
-    scores: _BattleScores, units: NDArray[np.int64], n_units: int, n_entrants: int
+    scores: _BattleScores,
+    units: NDArray[np.int64],
+    n_units: int,
+    n_entrants: int,
+    *,
+    rows: NDArray[np.int64] | slice = slice(None),
 ) -> NDArray[np.float64]:
+    first, second, pull = scores.first[rows], scores.second[rows], scores.pull[rows]
     size = n_units * n_entrants
-    gained = np.bincount(units * n_entrants + scores.first, scores.pull, minlength=size)
-    lost = np.bincount(units * n_entrants + scores.second, scores.pull, minlength=size)
+    gained = np.bincount(units * n_entrants + first, pull, minlength=size)
+    lost = np.bincount(units * n_entrants + second, pull, minlength=size)
     return np.asarray(gained - lost, dtype=np.float64).reshape(n_units, n_entrants)
 
 
@@ -253,15 +259,9 @@ def _spread(
     for start in range(0, n_shared, at_once):
         stop = min(n_shared, start + at_once)
         here = slice(*np.searchsorted(compact, [start, stop]))
-        part = _BattleScores(
-            rows=rows[here],
-            first=scores.first[rows[here]],
-            second=scores.second[rows[here]],
-            pull=scores.pull[rows[here]],
-            information=scores.information,
-        )
         # Squared last: what a prompt asks of one entrant may nearly cancel, and squares of the
         # terms would keep only half of the digits.
-        moved = _scores_by_unit(part, compact[here] - start, stop - start, n_entrants) @ bread
+        units, n_units = compact[here] - start, stop - start
+        moved = _scores_by_unit(scores, units, n_units, n_entrants, rows=rows[here]) @ bread
         spread = spread + moved.T @ moved
     return np.asarray(spread)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 from tournament_assets.extras.planning.power import JudgingNoise
 from tournament_assets.foundation.errors import InputError
 from tournament_assets.foundation.formatting import Display, format_count, format_share, format_usd
-from tournament_assets.reports.figures.canvas import LIGHT, new_figure, to_png, to_svg
+from tournament_assets.reports.figures.canvas import LIGHT, label_axis, new_figure, to_png, to_svg
 from tournament_assets.reports.rendering import render_part
 from tournament_assets.reports.report_tables import (
     Document,
@@ -146,14 +146,8 @@ def draw_plan(plan: DimensionPlan) -> "Figure":
         color=LIGHT.ink,
         parse_math=False,
     )
-    axes.set_xlabel(
-        (
-            "smallest gap that is separated with probability "
-            f"{format_share(plan.power, decimals=0)}, Elo points"
-        ),
-        color=LIGHT.quiet,
-        fontsize=8,
-    )
+    power = format_share(plan.power, decimals=0)
+    label_axis(axes, f"smallest gap that is separated with probability {power}, Elo points", "")
     axes.set_ylabel(
         "US dollars" if in_usd else "requests to the judge", color=LIGHT.quiet, fontsize=8
     )
