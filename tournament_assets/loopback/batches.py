@@ -34,7 +34,6 @@ class BatchedRequest:
 
     Attributes:
         custom_id: Its name in the results.
-        params: The parameters of the message.
         cache_use: Its use of the prompt cache, decided when the batch was accepted, so that every
             reading of the results shows the same bill.
     """

@@ -22,7 +22,6 @@ class Evidence:
         outcomes: The same for Davidson, which takes only wins, losses and ties, if different from
             the matches.
         samples: The same with one match per sample of a prompt, if different from the matches.
-        traces: Elo ratings of many orderings of the matches.
         responses: Every response, by entrant and what it answers.
         tells_apart: Whether Bradley-Terry reports who is better than whom.
         decided: Who was decided to be above whom while judging, where pairs stopped early.

@@ -32,7 +32,6 @@ class RunCounts:
         clean: Archived runs that scored something.
         zero: Archived runs that scored nothing.
         mean: The mean score of the archived runs.
-        clean_mean: The mean score of the clean runs.
         at_ceiling: Runs whose deciding component is at its ceiling.
         judge_failed: Runs whose judging failed and was not repeated.
         harness_failures: Runs in which the harness recorded a failure.
@@ -376,7 +375,6 @@ class Gap(Estimate):
 
     Attributes:
         higher: The model with the higher clean mean.
-        lower: The other one.
         is_separated: Whether the difference is significant.
     """
 

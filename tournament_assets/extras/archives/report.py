@@ -53,7 +53,6 @@ class ArchiveComparison:
     Attributes:
         ranked: The models with a clean run, the highest clean mean first.
         gaps: The gap between each model and every one below it.
-        conditions: Whether every condition was the same for all.
     """
 
     audit: ArchiveAudit

@@ -206,8 +206,6 @@ class _Duel:
 
     Args:
         by_prompt: Their pairs, one for each sample, by prompt in that order.
-        adaptive: How they stop; None if everything is judged.
-        is_free: Whether a pair is settled without asking.
         count_shown: In how many presentations a pair is shown.
     """
 

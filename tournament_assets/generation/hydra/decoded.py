@@ -173,7 +173,6 @@ class DecodingSettings:
     """How responses are decoded.
 
     Attributes:
-        max_new_tokens: The most tokens of one response.
         temperature: Sampling temperature; None decodes greedily.
         n_adapters: How many of its adapters each head uses: 1 for security, 2 for security and
             robustness; 0 with mode `base`.

@@ -99,7 +99,6 @@ class RecordedRounds:
 
         Args:
             play: Plays one round over a number of slots; equal numbers run equal kernels.
-            recorder: Records them.
         """
         self._play = play
         self._recorder = recorder

@@ -131,8 +131,6 @@ class HydraModel:
         n_tokens: Tokens the tokenizer knows; later rows of the vocabulary are ghosts.
         n_heads: Language heads; 0 without adapters.
         n_adapters: Adapters of each head, e.g. 2 for security and robustness.
-        n_parameters: Size of the base model.
-        dtype: The precision of its weights.
         parts: The known tokens, split into parts that are scored in turn.
     """
 
@@ -149,7 +147,6 @@ class HydraModel:
 
         Args:
             model: An `Olmo2ForCausalLM` in evaluation mode.
-            n_tokens: Tokens the tokenizer knows.
             heads_depth: Layers of a head, counted from the last.
             adapters: The changes of the language heads, in training order.
             uncertainty: The change of the uncertainty head, one shard.
