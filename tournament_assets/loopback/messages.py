@@ -5,13 +5,13 @@ A reply is a verdict as prose or JSON, a score, or an echo of a prompt.
 
 import json
 import math
-import re
 import threading
 import time
 from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
 from tournament_assets.loopback.lexical_judge import (
+    PART,
     examine,
     judge_lexically,
     list_content_words,
@@ -54,20 +54,13 @@ def _find_format(params: Params) -> Any:
     return config.get("format") if isinstance(config, Mapping) else config
 
 
-_PART = re.compile(
-    r'<(?P<name>[a-z][a-z0-9_]*) fence="(?P<code>[^"\n]+)">\n(?P<text>.*?)\n?'
-    r'</(?P=name) fence="(?P=code)">',
-    re.DOTALL,
-)
-
-
 def score_lexically(user_text: str, *, names: tuple[str, ...]) -> str:
     """Return a JSON object with a reason and a score from 0 to 1.
 
     Args:
         names: The names of the object's values, in order.
     """
-    parts = [match["text"] for match in _PART.finditer(user_text)]
+    parts = [match["text"] for match in PART.finditer(user_text)]
     *context, response = parts or [user_text]
     words = list_content_words("\n".join(context))
     score = round(examine(response).measure_coverage(words), 2) if words else 0.5
