@@ -14,6 +14,7 @@ from tournament_assets.foundation.errors import Problems
 from tournament_assets.foundation.estimates import Rating
 from tournament_assets.ratings.elo import (
     EloStanding,
+    compute_elo_permutation,
     elo_standing,
     k_factor_sweep,
     summarise_elo,
@@ -30,16 +31,9 @@ LEVEL = 1e-6
 
 def trace_elo(matches: Matches, settings: RatingSettings) -> EloTraces:
     """Rate the matches in many orderings, as the settings say."""
-    (traces,) = _sweep(matches, settings, [settings.k_factor])
-    return traces
-
-
-def _sweep(
-    matches: Matches, settings: RatingSettings, k_factors: Sequence[float]
-) -> tuple[EloTraces, ...]:
-    return k_factor_sweep(
+    return compute_elo_permutation(
         matches,
-        k_factors=k_factors,
+        k_factor=settings.k_factor,
         n_permutations=settings.n_permutations,
         seed=settings.shuffle_seed,
         initial_rating=settings.initial_rating,
@@ -61,7 +55,17 @@ def elo_rows(
         of wins give it, if any.
     """
     other_k = [k_factor for k_factor in settings.k_sweep if k_factor != settings.k_factor]
-    sweep = _sweep(matches, settings, other_k) if other_k else ()
+    sweep = (
+        k_factor_sweep(
+            matches,
+            k_factors=other_k,
+            n_permutations=settings.n_permutations,
+            seed=settings.shuffle_seed,
+            initial_rating=settings.initial_rating,
+        )
+        if other_k
+        else ()
+    )
     won = matches.decisive()
     standing = elo_standing(won)
     notes = dict(zip(matches.entrants, standing.notes, strict=True))
