@@ -26,7 +26,7 @@ from torch import Tensor
 from transformers import Olmo2ForCausalLM
 
 from tournament_assets.foundation.errors import InputError, Problems
-from tournament_assets.generation.models.entrant_weights import is_lfs_pointer
+from tournament_assets.generation.models.entrant_weights import LFS_PROBLEM, is_lfs_pointer
 
 _GLOBAL = re.compile(r"GLOBAL (\S+)")
 
@@ -41,10 +41,7 @@ def load_shard_file(path: Path) -> Mapping[Any, Any]:
     if not path.is_file():
         raise InputError(f"{name} is not a file; expected one; download it or correct the path")
     if is_lfs_pointer(path):
-        raise InputError(
-            f"{name} is a Git-LFS pointer; expected the content itself; "
-            "run 'git lfs pull' in that checkout"
-        )
+        raise InputError(f"{name} is {LFS_PROBLEM}")
     if path.suffix == ".safetensors":
         return _load_safetensors(path, name=name)
     if path.suffix == ".pt":
