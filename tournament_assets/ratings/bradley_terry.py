@@ -460,10 +460,9 @@ def _fit(
 
 
 class PromptResamples:
-    """Resamples of the prompts, drawn with replacement, as tables of wins."""
+    """Resamples of the prompts, drawn with replacement, as tables of wins; a tie is two halves."""
 
     def __init__(self, matches: Matches, *, seed: int) -> None:
-        """Sort the wins by prompt; a tie is half a win for each."""
         self._n_entrants = len(matches.entrants)
         self._n_prompts = len(matches.prompts)
         self._generator = np.random.default_rng(seed)
