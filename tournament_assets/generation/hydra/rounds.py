@@ -84,15 +84,7 @@ class VerifiedRound:
         by_prompt = is_kept.transpose(0, 1)
         columns = [column.transpose(0, 1)[by_prompt].tolist() for column in self.columns]
         return [
-            VerifiedToken(
-                draft=draft,
-                token=token,
-                resampled=not accepted,
-                entropy=entropy,
-                overlap=overlap,
-                suppression=suppression,
-                votes=tuple(votes),
-            )
+            VerifiedToken(draft, token, not accepted, entropy, overlap, suppression, tuple(votes))
             for draft, token, accepted, entropy, overlap, suppression, votes in zip(
                 *columns, strict=True
             )
