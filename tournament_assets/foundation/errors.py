@@ -154,16 +154,14 @@ class LedgerError(WorkError):
 class Problems:
     """Collects what is wrong with an input, so that all of it is reported at once.
 
+    Args:
+        of_file: Whether they are of one file: the first 50 are spelled out, others counted.
+
     Attributes:
         found: The problems that are spelled out.
     """
 
     def __init__(self, *, of_file: bool = False) -> None:
-        """Begin without a problem.
-
-        Args:
-            of_file: Whether they are of one file: the first 50 are spelled out, others counted.
-        """
         self.found: list[str] = []
         self._most = _MOST_OF_A_FILE if of_file else None
         self._n_others = 0

@@ -32,8 +32,6 @@ def format_interval(low: float | None, high: float | None, *, absent: str) -> st
     """Return both ends as whole Elo points, or the one that is known.
 
     Args:
-        low: The lower end, or None.
-        high: The upper end, or None.
         absent: What to write where neither end is known.
     """
     if low is None and high is None:
@@ -86,7 +84,6 @@ def format_kappa(kappa: Estimate, confidence: float | None = None) -> str:
     """Return kappa in words, with its interval or why there is none.
 
     Args:
-        kappa: The number.
         confidence: Coverage of the interval; None where the reader knows it.
     """
     if kappa.value is None:

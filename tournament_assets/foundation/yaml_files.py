@@ -31,7 +31,6 @@ class YamlDocument:
 
     Attributes:
         name: The file, for messages.
-        values: What it holds.
         lines: The line of every key, and of every item of a list.
         plain: What is written where YAML reads something else than a text, by its place.
     """

@@ -45,7 +45,6 @@ class Card:
     Attributes:
         name: Identifies it on the machine, whichever cards a process sees.
         n_bytes: The size of its memory.
-        title: Its product name.
     """
 
     name: str
@@ -69,7 +68,6 @@ class CardLease:
 
     Attributes:
         indices: Their places among the cards that the process sees; several share one model.
-        locks: The locks that reserve them.
     """
 
     indices: tuple[int, ...]
@@ -100,11 +98,9 @@ def lease_cards(
 
     Args:
         cards: The cards that the process sees, at least one.
-        needed_bytes: The memory that the model needs.
         folder: The folder of the locks.
         index: Take this card only; None for any.
         log: Called with a message if all are taken.
-        wait: Waits for some seconds.
     """
     if index is not None and index >= len(cards):
         raise InputError(

@@ -45,7 +45,6 @@ class LoadedEntrant:
     """A loaded entrant: its description and all that it needs to generate.
 
     Attributes:
-        spec: The description it was built from.
         base: The model and its tokenizer, which several entrants may share.
         hydra: The model with its heads; None for `vanilla_hf`.
         adapter: The adapter that is put on the model while this entrant generates, if any.
@@ -144,7 +143,6 @@ class LoadedEntrant:
         Special tokens that tell thoughts apart stay in the text until it is read.
 
         Args:
-            ids: The tokens that it wrote.
             end: Why it ended: `stop` or `length`.
             stop: Texts that end the response and are cut off.
             diagnostics: What else is kept beside it.
@@ -204,12 +202,7 @@ def build_entrant(
 ) -> LoadedEntrant:
     """Load an entrant from its files, using no network and running no code in them.
 
-    Args:
-        spec: The entrant's description.
-        files: The files that its description names.
-        device: Where to put the model: `cpu`, `cuda` or `cuda:1`.
-        dtype: The weights' precision by name, or `auto` to choose by device.
-        max_memory: Bytes to use on each of several devices that share the model; None for one.
+    Args, where they are not those of `load_base`:
         residence: Shares loaded base models; by default one is loaded for this entrant alone.
     """
     name = f"entrant {spec.entrant_id!r}"

@@ -189,8 +189,6 @@ def respond_in_batches(
     halved for the rest; as the longest come first, that happens early.
 
     Args:
-        prompts: The prompts, in any order.
-        batch_size: Rows of a batch.
         where: The entrant and its device, to begin messages with.
     """
     longest_first = sorted(prompts, key=lambda prompt: prompt.padded_length, reverse=True)
@@ -234,15 +232,11 @@ def generate_responses(
     batch size it was generated with.
 
     Args:
-        prompts: The prompts, in any order.
         batch_size: Prompts decoded together; None measures one step and takes as many as fit.
         captured: Records the rounds of heads and of plain OLMo-2; None executes them eagerly.
         memory_share: Share of the free memory that a batch may fill, if its size is measured.
         too_long: Takes the reason of each prompt that is left out because it does not fit into the
             model's context, by id; None refuses all prompts.
-
-    Returns:
-        The responses, batch by batch.
     """
     if batch_size is not None and batch_size < 1:
         raise InputError(f"batch_size is {batch_size}; expected at least 1")

@@ -93,17 +93,14 @@ def _expiry() -> str:
     return time_text(datetime.now(UTC) + timedelta(seconds=_LEASE_SECONDS))
 
 
-_SCOPE_COLUMNS = ("tournament_id", "mode", "dimension", "purpose")
-
-
 def scope_names(scope: JudgingScope) -> dict[str, str]:
     """Return the columns that say whose work a row is."""
-    return {name: getattr(scope, name) for name in _SCOPE_COLUMNS}
+    return {name: getattr(scope, name) for name in schema.SCOPE}
 
 
 def scope_of(row: sa.Row[Any]) -> JudgingScope:
     """Return whose work a row is."""
-    return JudgingScope(*(row._mapping[name] for name in _SCOPE_COLUMNS))
+    return JudgingScope(*(row._mapping[name] for name in schema.SCOPE))
 
 
 def is_of(table: sa.Table, scope: JudgingScope) -> list[sa.ColumnElement[bool]]:

@@ -182,11 +182,7 @@ class ReplyRecords(LedgerDatabase):
             )
 
     def import_replies(self, replies: Iterable[StoredReply]) -> int:
-        """Keep replies that were paid for elsewhere; existing ones stay.
-
-        Returns:
-            How many of them are new.
-        """
+        """Keep replies that were paid for elsewhere, but for those there are; return how many."""
         added = 0
         rows = map(_imported_row, replies)
         while chunk := list(islice(rows, _IMPORT_CHUNK)):
@@ -307,9 +303,6 @@ class ResponseRecords(LedgerDatabase):
 
 
 _BATCHES = schema.batches
-_OPEN = ("intent", "created")
-
-
 _SPENDING_LOCK = 0x7370656E64  # any number that others in the same database do not use
 
 
@@ -330,7 +323,7 @@ class BatchRecords(LeaseRecords, SpendingRecords):
     def _open_rows(self, *wanted: sa.ColumnElement[bool]) -> Sequence[sa.Row[Any]]:
         query = (
             sa.select(_BATCHES)
-            .where(*wanted, _BATCHES.c.state.in_(_OPEN))
+            .where(*wanted, _BATCHES.c.state.in_(schema.OPEN))
             .order_by(_BATCHES.c.begun_at, _BATCHES.c.nonce)
         )
         with self._transaction() as connection:

@@ -11,6 +11,10 @@ from tournament_assets.judging.batch_service import TOKEN_NAMES
 metadata = sa.MetaData()
 RATES = {f"usd_per_million_{name}": name for name in TOKEN_NAMES}
 """The kinds of tokens, by the column with their price when a batch was sent."""
+SCOPE = ("tournament_id", "mode", "dimension", "purpose")
+"""The columns that say whose work a row is."""
+OPEN = ("intent", "created")
+"""The states of a batch that was begun and not closed."""
 
 responses = sa.Table(
     "responses",
@@ -31,10 +35,7 @@ responses = sa.Table(
 leases = sa.Table(
     "judge_leases",
     metadata,
-    sa.Column("tournament_id", sa.Text, primary_key=True),
-    sa.Column("mode", sa.Text, primary_key=True),
-    sa.Column("dimension", sa.Text, primary_key=True),
-    sa.Column("purpose", sa.Text, primary_key=True),
+    *(sa.Column(name, sa.Text, primary_key=True) for name in SCOPE),
     sa.Column("token", sa.String(32), nullable=False),
     sa.Column("holder", sa.Text, nullable=False),
     sa.Column("expires_at", sa.Text, nullable=False),
@@ -43,10 +44,7 @@ batches = sa.Table(
     "judge_batches",
     metadata,
     sa.Column("nonce", sa.String(32), primary_key=True),
-    sa.Column("tournament_id", sa.Text, nullable=False),
-    sa.Column("mode", sa.Text, nullable=False),
-    sa.Column("dimension", sa.Text, nullable=False),
-    sa.Column("purpose", sa.Text, nullable=False),
+    *(sa.Column(name, sa.Text, nullable=False) for name in SCOPE),
     sa.Column("judge_model", sa.Text, nullable=False),
     sa.Column("attempt", sa.Integer, nullable=False),
     sa.Column("channel", sa.Text, nullable=False),

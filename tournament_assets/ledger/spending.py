@@ -19,8 +19,7 @@ from tournament_assets.ledger import schema
 from tournament_assets.ledger.database import LedgerDatabase, chunks, read_time, time_text
 from tournament_assets.ledger.leases import active_scopes, scope_of
 
-_OPEN = ("intent", "created")
-_UNBILLED = (*_OPEN, "lost")
+_UNBILLED = (*schema.OPEN, "lost")
 _IS_MISSING = [
     ~sa.exists().where(
         table.c.nonce == schema.batch_requests.c.nonce,
@@ -173,7 +172,7 @@ def _read_unbilled(
                 channel=row.channel,
                 begun_at=read_time(row.begun_at),
                 n_requests=n_requests,
-                is_lost=row.state not in _OPEN,
+                is_lost=row.state not in schema.OPEN,
                 most_usd=most_usd if row.n_priced == row.n_unbilled else None,
                 holder=scope.holder,
                 is_at_work=scope in at_work,

@@ -34,7 +34,6 @@ class BatchedRequest:
 
     Attributes:
         custom_id: Its name in the results.
-        params: The parameters of the message.
         cache_use: Its use of the prompt cache, decided when the batch was accepted, so that every
             reading of the results shows the same bill.
     """
@@ -50,11 +49,8 @@ class StoredBatch:
 
     Attributes:
         created_at: When it was accepted.
-        ends_at: When it ends.
-        n_requests: How many requests it has.
         n_invalid: How many of them fail because of invalid parameters.
         metadata: The submitter's metadata; only OpenAI's protocol has it.
-        path: The file that holds it.
     """
 
     batch_id: str
@@ -111,8 +107,6 @@ class BatchStore:
         before_listing: Called with a new batch and its requests before anybody can see it.
 
     Attributes:
-        directory: Where the batches are.
-        cache: The simulated prompt cache.
         n_messages: How many direct messages were answered.
     """
 
@@ -134,7 +128,9 @@ class BatchStore:
         self._processing = timedelta(seconds=processing_seconds)
         self._before_listing = before_listing
         self._accepting = threading.Lock()
-        self._batches = {batch.batch_id: batch for batch in _read_batches(directory)}
+        stored = [_read_batch(path) for path in directory.glob("msgbatch_*.jsonl")]
+        stored.sort(key=lambda batch: batch.created_at)
+        self._batches = {batch.batch_id: batch for batch in stored}
 
     def create(
         self,
@@ -184,12 +180,6 @@ def _write_batch(batch: StoredBatch, requests: Sequence[tuple[str, Params, Cache
             row = {"custom_id": name, "params": params, "cache_use": use}
             file.write(json.dumps(row).encode() + b"\n")
     partial.replace(batch.path)
-
-
-def _read_batches(directory: Path) -> list[StoredBatch]:
-    """Return the batches in a directory, the oldest first."""
-    batches = [_read_batch(path) for path in directory.glob("msgbatch_*.jsonl")]
-    return sorted(batches, key=lambda batch: batch.created_at)
 
 
 def _read_batch(path: Path) -> StoredBatch:

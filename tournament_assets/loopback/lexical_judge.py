@@ -101,9 +101,6 @@ _NUMBER = re.compile(r"\d+(?:[-x]?\d+)*[a-z]{0,5}")
 class Traits:
     """The traits of one response.
 
-    Args:
-        text: The response.
-
     Attributes:
         is_blank: Whether it says nothing.
         is_complete: Whether it ends as a sentence does.
@@ -213,9 +210,12 @@ def _is_readable(word: str) -> bool:
     )
 
 
-_OPENING_TAG = re.compile(
-    r'<(?:prompt|gold_answer|expected_behavior|response_a|response_b) fence="(?P<code>[^"\n]+)">\n'
+PART = re.compile(
+    r'<(?P<name>[a-z][a-z0-9_]*) fence="(?P<code>[^"\n]+)">\n(?P<text>.*?)\n?'
+    r'</(?P=name) fence="(?P=code)">',
+    re.DOTALL,
 )
+"""A part of a message, between tags with a code."""
 _DIMENSION_LINE = re.compile(r"^#\s*dimension:\s*(?P<dimension>\w+)\s*$", re.MULTILINE)
 
 
@@ -247,23 +247,17 @@ def read_parts(user_text: str) -> ShownParts | None:
     Returns:
         The parts, or None if the message does not compare two responses.
     """
-    first = _OPENING_TAG.search(user_text)
-    if first is None:
+    matches = list(PART.finditer(user_text))
+    parts = {each["name"]: each["text"] for each in matches if each["code"] == matches[0]["code"]}
+    if not {"prompt", "response_a", "response_b"} <= parts.keys():
         return None
-    reader = _PartReader(user_text, first["code"], first.start())
-    prompt = reader.read("prompt")
-    gold_answer = reader.read("gold_answer")
-    expected_behavior = reader.read("expected_behavior")
-    response_a = reader.read("response_a")
-    response_b = reader.read("response_b")
-    if prompt is None or response_a is None or response_b is None:
-        return None
+    expected_behavior = parts.get("expected_behavior")
     return ShownParts(
-        prompt=prompt,
-        gold_answer=gold_answer,
+        prompt=parts["prompt"],
+        gold_answer=parts.get("gold_answer"),
         expected_behavior=None if expected_behavior is None else expected_behavior.strip(),
-        response_a=response_a,
-        response_b=response_b,
+        response_a=parts["response_a"],
+        response_b=parts["response_b"],
     )
 
 
@@ -275,30 +269,6 @@ def read_dimension(system_text: str) -> str | None:
     return None if match is None else match["dimension"]
 
 
-class _PartReader:
-    def __init__(self, text: str, code: str, position: int) -> None:
-        self._text = text
-        self._code = code
-        self._position = position
-
-    def read(self, name: str) -> str | None:
-        """Return the part and move past it, if it is the next one."""
-        opening = f'<{name} fence="{self._code}">\n'
-        closing = f'\n</{name} fence="{self._code}">'
-        start = self._position
-        while self._text.startswith("\n", start):
-            start += 1
-        if not self._text.startswith(opening, start):
-            return None
-        content = start + len(opening)
-        # One character back: the two tags of an empty part may share their line break.
-        end = self._text.find(closing, content - 1)
-        if end < 0:
-            return None
-        self._position = end + len(closing)
-        return self._text[content:end]
-
-
 FIRST_SLOT_SHARE = 0.06
 """Share of requests in which the first slot wins, whatever its content."""
 TIE_MARGIN = 0.05
@@ -308,12 +278,7 @@ _COMFORTABLE_WORDS = 220
 
 @dataclass(frozen=True, slots=True)
 class Temper:
-    """How a simulated judge errs; all judges share the same scores.
-
-    Attributes:
-        first_slot_share: Share of requests in which the first slot wins, whatever its content.
-        tie_margin: Scores closer than this are a tie.
-    """
+    """How a simulated judge errs; all judges share the same scores."""
 
     first_slot_share: float = FIRST_SLOT_SHARE
     tie_margin: float = TIE_MARGIN

@@ -5,13 +5,13 @@ A reply is a verdict as prose or JSON, a score, or an echo of a prompt.
 
 import json
 import math
-import re
 import threading
 import time
 from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
 from tournament_assets.loopback.lexical_judge import (
+    PART,
     examine,
     judge_lexically,
     list_content_words,
@@ -54,20 +54,13 @@ def _find_format(params: Params) -> Any:
     return config.get("format") if isinstance(config, Mapping) else config
 
 
-_PART = re.compile(
-    r'<(?P<name>[a-z][a-z0-9_]*) fence="(?P<code>[^"\n]+)">\n(?P<text>.*?)\n?'
-    r'</(?P=name) fence="(?P=code)">',
-    re.DOTALL,
-)
-
-
 def score_lexically(user_text: str, *, names: tuple[str, ...]) -> str:
     """Return a JSON object with a reason and a score from 0 to 1.
 
     Args:
         names: The names of the object's values, in order.
     """
-    parts = [match["text"] for match in _PART.finditer(user_text)]
+    parts = [match["text"] for match in PART.finditer(user_text)]
     *context, response = parts or [user_text]
     words = list_content_words("\n".join(context))
     score = round(examine(response).measure_coverage(words), 2) if words else 0.5
@@ -132,27 +125,26 @@ def count_tokens(text: str) -> int:
     return math.ceil(len(text) / _CHARACTERS_PER_TOKEN)
 
 
-def cut_to_tokens(text: str, n_tokens: int) -> str:
-    """Return as much of a text as fits into some tokens."""
-    return text[: n_tokens * _CHARACTERS_PER_TOKEN]
-
-
 def find_cached_prefix(params: Params) -> str:
     """Return the system text up to the last block that is marked as a cache breakpoint."""
-    system = params.get("system")
-    if not isinstance(system, list):
-        return ""
-    marked = [index for index, block in enumerate(system) if _is_breakpoint(block)]
-    return join_text(system[: marked[-1] + 1]) if marked else ""
+    marked = _breakpoints(params)
+    return join_text(params["system"][: marked[-1] + 1]) if marked else ""
 
 
 def find_breakpoint_ttl(params: Params) -> str:
     """Return the requested lifetime of the prefix: `1h` or `5m`."""
+    marked = _breakpoints(params)
+    last = params["system"][marked[-1]]["cache_control"] if marked else {}
+    return str(last.get("ttl", "5m"))
+
+
+def _breakpoints(params: Params) -> list[int]:
     system = params.get("system")
-    blocks = (
-        [block for block in system if _is_breakpoint(block)] if isinstance(system, list) else []
-    )
-    return str(blocks[-1]["cache_control"].get("ttl", "5m")) if blocks else "5m"
+    return [
+        index
+        for index, block in enumerate(system if isinstance(system, list) else [])
+        if isinstance(block, Mapping) and isinstance(block.get("cache_control"), Mapping)
+    ]
 
 
 def join_text(content: Any) -> str:
@@ -161,10 +153,6 @@ def join_text(content: Any) -> str:
         return content
     blocks = [block for block in content if isinstance(block, Mapping)]
     return "".join(str(block.get("text", "")) for block in blocks if block.get("type") == "text")
-
-
-def _is_breakpoint(block: Any) -> bool:
-    return isinstance(block, Mapping) and isinstance(block.get("cache_control"), Mapping)
 
 
 def find_invalid_parameter(params: Params) -> str | None:
@@ -205,7 +193,7 @@ def compose_message(params: Params, *, message_id: str, cache_use: CacheUse) -> 
     stop_reason = "end_turn"
     if reply is None:
         whole = respond_lexically(_last_user_text(params))
-        reply = cut_to_tokens(whole, params["max_tokens"])
+        reply = whole[: params["max_tokens"] * _CHARACTERS_PER_TOKEN]
         stop_reason = "end_turn" if reply == whole else "max_tokens"
     return {
         "id": message_id,

@@ -34,7 +34,6 @@ class Refusal(Exception):  # noqa: N818 - it is an answer, not a failure of the 
     Attributes:
         status: The HTTP status.
         kind: The kind of error, such as `invalid_request_error`.
-        message: What is wrong.
     """
 
     def __init__(self, status: int, kind: str, message: str) -> None:
@@ -186,11 +185,7 @@ def write_lines(lines: Iterable[bytes]) -> Iterator[bytes]:
 
 
 class RequestLog:
-    """Counts what a server accepted, not what it refused.
-
-    Args:
-        store: The store that is counted.
-    """
+    """Counts what a server accepted, not what it refused."""
 
     def __init__(self, store: BatchStore) -> None:
         self._store = store

@@ -152,7 +152,6 @@ def bootstrap_bradley_terry(
     Args:
         matches: Who beat whom on which prompt; a tie is half a win for each.
         resampling: How many resamples, and their seed.
-        initial_rating: Mean of the ratings, in Elo points.
 
     Returns:
         One row of ratings per resample, with a column of NaN for an entrant that has no rating.
@@ -187,7 +186,6 @@ def rate_resamples(
         all_wins: The table of what was resampled, shape (n_entrants, n_entrants).
         draw_wins: Returns the tables of that many further resamples, shape (n, n_entrants,
             n_entrants).
-        n_bootstraps: Number of resamples.
         n_prompts: Number of prompts or battles in each resample.
         initial_rating: Mean of the ratings, in Elo points.
 
@@ -462,10 +460,9 @@ def _fit(
 
 
 class PromptResamples:
-    """Resamples of the prompts, drawn with replacement, as tables of wins."""
+    """Resamples of the prompts, drawn with replacement, as tables of wins; a tie is two halves."""
 
     def __init__(self, matches: Matches, *, seed: int) -> None:
-        """Sort the wins by prompt; a tie is half a win for each."""
         self._n_entrants = len(matches.entrants)
         self._n_prompts = len(matches.prompts)
         self._generator = np.random.default_rng(seed)

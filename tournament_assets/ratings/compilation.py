@@ -28,12 +28,7 @@ def _compile(function: Kernel, **options: Any) -> Kernel:
 
 
 class _Kernel(Generic[Kernel]):
-    """A function that is compiled when it is first called, so that importing it takes no numba.
-
-    Args:
-        function: A typed, module-level function.
-        options: Options for numba.
-    """
+    """A function that is compiled when it is first called, so that importing it takes no numba."""
 
     def __init__(self, function: Kernel, options: dict[str, Any]) -> None:
         self.py_func = function

@@ -22,9 +22,8 @@ from numpy.typing import NDArray
 from tournament_assets.foundation.errors import InputError, Problems, RatingError
 from tournament_assets.foundation.estimates import CELLS_AT_ONCE, Estimate, Rating
 from tournament_assets.ratings.bradley_terry import ELO_PER_NAT, fit_bradley_terry
-from tournament_assets.ratings.intervals import two_sided_quantile
 from tournament_assets.ratings.matches import Matches, require_confidence
-from tournament_assets.ratings.sandwich import contrast_inverse, laplacian, no_spread_note
+from tournament_assets.ratings.sandwich import contrast_inverse, laplacian, with_error
 
 _MAX_STEPS = 200
 
@@ -265,7 +264,6 @@ class CovariateEffect(Estimate):
     The value is the Elo points that a response gains from one more unit, all else equal.
 
     Attributes:
-        name: The covariate.
         scale: The covariate's root mean square over the battles, which is one unit of the effect.
         standard_error: Elo points, from the sandwich; None without spread, as are the interval's
             ends.
@@ -302,7 +300,6 @@ def fit_controlled(
     Args:
         differences: First response's minus second response's value of every covariate, shape
             (n_battles, n_covariates).
-        names: The covariates.
         initial_rating: Mean of the ratings, in Elo points.
 
     Raises:
@@ -329,34 +326,26 @@ def fit_controlled(
     covariance, n_prompts = sandwich_covariance(data, parameters)
     elo = parameters * ELO_PER_NAT
     variance = np.diagonal(covariance) * ELO_PER_NAT**2
-    quantile = two_sided_quantile(confidence, degrees_of_freedom=max(1, n_prompts - 1))
 
-    def around(value: float, index: int) -> tuple[float | None, float | None, float | None]:
-        """Return a parameter's error and the ends of its interval; None where it has no error."""
-        # Rounding leaves a few times 1e-16 where a parameter has no error; one prompt has NaN.
-        if not variance[index] > 1e-18 * ELO_PER_NAT**2:
-            return None, None, None
-        error = float(np.sqrt(variance[index]))
-        return error, value - error * quantile, value + error * quantile
+    def estimate(value: float, index: int, name: str) -> Rating:
+        rating = Rating(value, entrant=name)
+        return with_error(rating, variance[index], n_prompts=n_prompts, confidence=confidence)
 
-    ratings = []
-    for index, result in enumerate(results):
-        if not rated[index]:
-            ratings.append(result)
-            continue
-        rating = initial_rating + float(elo[place[index]])
-        error, low, high = around(rating, place[index])
-        note = no_spread_note(n_prompts) if error is None else None
-        ratings.append(
-            Rating(rating, low, high, note=note, entrant=result.entrant, standard_error=error)
-        )
+    ratings = [
+        estimate(initial_rating + float(elo[place[index]]), place[index], result.entrant)
+        if rated[index]
+        else result
+        for index, result in enumerate(results)
+    ]
     effects = []
-    for index, name in enumerate(names):
-        effect = float(elo[n_entrants + index])
-        error, low, high = around(effect, n_entrants + index)
+    for index, name in enumerate(names, start=n_entrants):
+        effect = estimate(float(elo[index]), index, name)
         effects.append(
             CovariateEffect(
-                effect, low, high, name=name, scale=float(scale[index]), standard_error=error
+                *(effect.value, effect.low, effect.high),
+                name=name,
+                scale=float(scale[index - n_entrants]),
+                standard_error=effect.standard_error,
             )
         )
     return ControlledFit(tuple(ratings), tuple(effects))

@@ -77,17 +77,10 @@ def k_factor_sweep(
 ) -> tuple[EloTraces, ...]:
     """Rate every entrant with several K-factors on the same orderings.
 
-    Args:
-        k_factors: The K-factors, in Elo points.
-        n_permutations: Number of orderings.
-        seed: Seeds the orderings.
-        initial_rating: Rating before the first match, in Elo points.
+    Arguments and errors as for `compute_elo_permutation`.
 
     Returns:
         One trace per K-factor, in their order.
-
-    Raises:
-        InputError: If `n_permutations` is less than 1 or a K-factor is not positive.
     """
     require_count("n_permutations", n_permutations)
     if not k_factors:
@@ -132,7 +125,6 @@ def summarise_elo(traces: EloTraces, *, confidence: float) -> tuple[Rating, ...]
     rating.
 
     Args:
-        traces: The ratings of single orderings.
         confidence: Share of the single-ordering ratings that the order interval holds.
 
     Raises:

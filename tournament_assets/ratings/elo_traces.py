@@ -21,7 +21,6 @@ class EloTraces:
             initial_rating. An entrant without a match keeps the initial rating.
         matches_per_entrant: Decisive matches each entrant fought, shape (n_entrants,).
         k_factor: The most one match could change a rating by, in Elo points.
-        seed: Seed of the orderings.
         initial_rating: Everyone's rating before the first match, in Elo points.
     """
 

@@ -39,7 +39,6 @@ class JudgeTraits:
     """One judge's discrimination and slot effect.
 
     Attributes:
-        judge: Who judged.
         n_verdicts: Presentations of two rated entrants with a verdict.
         discrimination: How strongly the verdicts depend on the entrants, where the judges' mean is
             1; about 0 for a coin. None where it has no estimate, with a note if others have one.

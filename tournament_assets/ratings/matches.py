@@ -267,17 +267,14 @@ class Matches:
         """
         if not self.sample.size:
             return self
-        n = len(self.entrants)
-        low, high = np.minimum(self.first, self.second), np.maximum(self.first, self.second)
-        keys, rows, places = np.unique(
-            (self.prompt_index * n + low) * n + high, return_index=True, return_inverse=True
-        )
-        share = np.where(self.first == low, self.preference, 1 - self.preference)
-        weight = np.bincount(places, self.weight, keys.size).astype(np.float64)
-        mean = np.bincount(places, share * self.weight, keys.size) / weight
+        rows, places = self._met()
+        is_low_first = self.first < self.second
+        share = np.where(is_low_first, self.preference, 1 - self.preference)
+        weight = np.bincount(places, self.weight).astype(np.float64)
+        mean = np.bincount(places, share * self.weight) / weight
         # Samples that balance leave a rounding, which would be a win.
         mean = np.where(np.abs(mean - 0.5) <= _ROUNDING, 0.5, mean)
-        weight = weight / np.bincount(places, minlength=keys.size)
+        weight = weight / np.bincount(places)
         order = np.argsort(rows)
         rows, mean, weight = rows[order], mean[order], weight[order]
         return Matches(
@@ -286,7 +283,7 @@ class Matches:
             first=self.first[rows],
             second=self.second[rows],
             prompt_index=self.prompt_index[rows],
-            preference=np.where(self.first[rows] == low[rows], mean, 1 - mean),
+            preference=np.where(is_low_first[rows], mean, 1 - mean),
             weight=weight,
         )
 
@@ -298,10 +295,15 @@ class Matches:
         """
         if not self.sample.size:
             return self
+        _, places = self._met()
+        return replace(self, weight=self.weight / np.bincount(places)[places])
+
+    def _met(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return where two entrants first met on a prompt, and of which of these each match is."""
         n = len(self.entrants)
         low, high = np.minimum(self.first, self.second), np.maximum(self.first, self.second)
-        places = np.unique((self.prompt_index * n + low) * n + high, return_inverse=True)[1]
-        return replace(self, weight=self.weight / np.bincount(places)[places])
+        keys = (self.prompt_index * n + low) * n + high
+        return np.unique(keys, return_index=True, return_inverse=True)[1:]
 
     def require_hard(self, model: str) -> None:
         """Refuse, with an `InputError`, shares of a win, for models that cannot use them."""
@@ -323,19 +325,13 @@ def code_judgments(judgments: Iterable[Judgment], *, entrants: Sequence[str]) ->
     the mean over the samples: resampling prompts draws all samples of a prompt together.
 
     Args:
-        judgments: Settled pairs.
         entrants: Everyone who may appear, in the order of the tables.
     """
     return code_samples(judgments, entrants=entrants).averaged_over_samples()
 
 
 def code_samples(judgments: Iterable[Judgment], *, entrants: Sequence[str]) -> Matches:
-    """Code judged pairs as `code_judgments`, with one match for every sample of a prompt.
-
-    Args:
-        judgments: Settled pairs.
-        entrants: Everyone who may appear, in the order of the tables.
-    """
+    """Code judged pairs as `code_judgments`, with one match for every sample of a prompt."""
     judgments = list(judgments)
     index_of = _index_entrants(judgments, entrants=entrants)
     settled = [judgment for judgment in judgments if judgment.share is not None]

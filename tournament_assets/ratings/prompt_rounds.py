@@ -21,7 +21,6 @@ def hashed_order(prompt_ids: Sequence[str], *, salt: str = "") -> tuple[str, ...
     Adding a prompt leaves the order of the others unchanged.
 
     Args:
-        prompt_ids: The prompts, in any order.
         salt: Selects the order, such as a dimension's name, so that one unlucky order does not
             affect every dimension.
     """

@@ -19,11 +19,9 @@ class Evidence:
 
     Attributes:
         matches: Who met whom; a tie, or a preference, is a share of a win.
-        settings: How they are rated.
         outcomes: The same for Davidson, which takes only wins, losses and ties, if different from
             the matches.
         samples: The same with one match per sample of a prompt, if different from the matches.
-        traces: Elo ratings of many orderings of the matches.
         responses: Every response, by entrant and what it answers.
         tells_apart: Whether Bradley-Terry reports who is better than whom.
         decided: Who was decided to be above whom while judging, where pairs stopped early.
@@ -60,8 +58,6 @@ class RatingMethod:
     """One way to rate.
 
     Attributes:
-        name: Its name in tables.
-        title: Its display name.
         meaning: What its number is.
         rate: Returns its rows, given the evidence, or None where that lacks what it needs. None if
             a separate asset, or the method beside which they stand, makes them.

@@ -13,14 +13,14 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from tournament_assets.foundation.estimates import Estimate, Rating
+from tournament_assets.foundation.estimates import Rating
 from tournament_assets.foundation.extensions import added_rows
 from tournament_assets.foundation.formatting import format_share
 from tournament_assets.ratings.davidson import fit_davidson
 from tournament_assets.ratings.elo import elo_standing, summarise_elo
 from tournament_assets.ratings.intervals import two_sided_quantile
 from tournament_assets.ratings.rating_evidence import Evidence, RatingMethod
-from tournament_assets.ratings.rating_tables import LEVEL, rows_of_ratings
+from tournament_assets.ratings.rating_tables import LEVEL, row_of_rating, rows_of_ratings
 from tournament_assets.ratings.sandwich import sandwich_bradley_terry
 from tournament_assets.ratings.standings import Claim
 from tournament_assets.ratings.style_control import control_style, judged_differences
@@ -44,7 +44,6 @@ def rating_rows(evidence: Evidence, methods: Sequence[str], *, dimension: str) -
     """Return the rows of table "ratings" by some methods for one dimension.
 
     Args:
-        evidence: What they are rated by.
         methods: Names of `METHODS`.
 
     Returns:
@@ -133,8 +132,8 @@ def _davidson(evidence: Evidence) -> list[RatingRow]:
     rows = rows_of_ratings(
         (replace(each, n=len(matches.prompts)) for each in fit.ratings), DAVIDSON
     )
-    n_prompts = len(matches.prompts)
-    return [*rows, _effect(TIES, TIES, Estimate(fit.tie_parameter, n=n_prompts))]
+    ties = Rating(fit.tie_parameter, n=len(matches.prompts), entrant=TIES)
+    return [*rows, row_of_rating(ties, TIES)]
 
 
 def _style(evidence: Evidence) -> list[RatingRow] | None:
@@ -156,27 +155,16 @@ def _style(evidence: Evidence) -> list[RatingRow] | None:
         note = f"a usual difference is {size} of the {feature} of both responses together"
         if effect.standard_error is None:
             note += "; no spread between prompts, so the error cannot be measured"
-        noted = replace(effect, n=n_prompts, note=note)
-        rows.append(_effect(EFFECT, effect.name, noted, effect.standard_error))
+        gain = Rating(
+            *(effect.value, effect.low, effect.high, n_prompts, note),
+            entrant=effect.name,
+            standard_error=effect.standard_error,
+        )
+        rows.append(row_of_rating(gain, EFFECT))
     for refused in fit.refused:
-        rows.append(_effect(EFFECT, refused.name, Estimate(n=n_prompts, note=refused.reason)))
+        left_out = Rating(n=n_prompts, note=refused.reason, entrant=refused.name)
+        rows.append(row_of_rating(left_out, EFFECT))
     return rows
-
-
-def _effect(
-    method: str, name: str, estimate: Estimate, standard_error: float | None = None
-) -> RatingRow:
-    return RatingRow(
-        dimension="",
-        method=method,
-        entrant_id=name,
-        rating=estimate.value,
-        standard_error=standard_error,
-        low=estimate.low,
-        high=estimate.high,
-        n=estimate.n,
-        note=estimate.note,
-    )
 
 
 def _win_share(evidence: Evidence) -> list[RatingRow]:
@@ -220,8 +208,8 @@ def _gap(evidence: Evidence) -> list[RatingRow]:
         gap = Rating(
             value, difference.low, difference.high, n_prompts, difference.note, entrant=name
         )
-        (row,) = rows_of_ratings([gap], GAP)
-        rows.append(replace(row, rank=None, shown_above=(below,) if is_better else ()))
+        above = (below,) if is_better else ()
+        rows.append(replace(row_of_rating(gap, GAP), shown_above=above))
     return rows
 
 

@@ -124,23 +124,30 @@ def rows_of_ratings(ratings: Iterable[Rating], method: str) -> list[RatingRow]:
     listed = list(ratings)
     values = [rating.value for rating in listed if rating.value is not None]
     rows = [
-        RatingRow(
-            dimension="",
-            method=method,
-            entrant_id=each.entrant,
-            rating=each.value,
-            standard_error=each.standard_error,
-            low=each.low,
-            high=each.high,
+        replace(
+            row_of_rating(each, method),
             rank=None
             if each.value is None
             else 1 + sum(other > each.value + LEVEL for other in values),
-            n=each.n,
-            note=each.note,
         )
         for each in listed
     ]
     return sorted(rows, key=lambda row: (row.rating is None, -round(row.rating or 0.0, 9)))
+
+
+def row_of_rating(rating: Rating, method: str) -> RatingRow:
+    """Return the row of a rating, or of another number, without a rank."""
+    return RatingRow(
+        dimension="",
+        method=method,
+        entrant_id=rating.entrant,
+        rating=rating.value,
+        standard_error=rating.standard_error,
+        low=rating.low,
+        high=rating.high,
+        n=rating.n,
+        note=rating.note,
+    )
 
 
 def anchor_shift(ratings: Mapping[str, float | None], *, model: str, rating: float) -> float:
@@ -151,7 +158,6 @@ def anchor_shift(ratings: Mapping[str, float | None], *, model: str, rating: flo
 
     Args:
         ratings: Everyone's rating in Elo points, by name; None for an unrated entrant.
-        model: The model to be given the rating.
         rating: The rating in Elo points.
 
     Raises:

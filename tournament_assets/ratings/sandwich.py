@@ -65,21 +65,10 @@ def sandwich_bradley_terry(
         bread[inside] = contrast_inverse(scores.information[inside])
         spread = _spread(scores, prompts, bread)
         covariance[inside] = spread[inside] * (ELO_PER_NAT**2 * n_prompts / (n_prompts - 1))
-    # Rounding leaves a few times 1e-16 where prompts agree to the last battle.
-    floor = 1e-18 * ELO_PER_NAT**2
-    rated = []
-    for index, result in enumerate(results):
-        variance = covariance[index, index]
-        note = result.note
-        if note is None and not variance > floor:
-            note = no_spread_note(n_prompts)
-        if note is not None or result.value is None:
-            rated.append(replace(result, note=note))
-            continue
-        error = float(np.sqrt(variance))
-        reach = error * two_sided_quantile(confidence, degrees_of_freedom=n_prompts - 1)
-        low, high = result.value - reach, result.value + reach
-        rated.append(replace(result, low=low, high=high, standard_error=error))
+    rated = [
+        with_error(result, variance, n_prompts=n_prompts, confidence=confidence)
+        for result, variance in zip(results, np.diagonal(covariance), strict=True)
+    ]
     unknown = [index for index, each in enumerate(rated) if each.standard_error is None]
     covariance[unknown, :] = covariance[:, unknown] = np.nan
     return SandwichFit(tuple(rated), covariance, n_prompts)
@@ -90,7 +79,6 @@ class SamplingLuck:
     """The part of a rating's error that comes from sampling responses rather than prompts.
 
     Attributes:
-        entrant: Who is rated.
         luck: Standard error, Elo points: what the rating would vary by if the same prompts were
             answered and judged again, as often as they were. None where it cannot be measured.
         standard_error: Of the rating over prompts, Elo points; luck is a part of it.
@@ -156,6 +144,23 @@ def sampling_luck(samples: Matches) -> tuple[SamplingLuck, ...]:
     )
 
 
+def with_error(rating: Rating, variance: float, *, n_prompts: int, confidence: float) -> Rating:
+    """Return a rating with its error and its interval, or with a note where prompts show none.
+
+    Args:
+        variance: In Elo points squared; NaN where it is not known.
+    """
+    if rating.value is None:
+        return rating
+    # Rounding leaves a few times 1e-16 where prompts agree to the last battle.
+    if not variance > 1e-18 * ELO_PER_NAT**2:
+        return replace(rating, note=no_spread_note(n_prompts))
+    error = float(np.sqrt(variance))
+    reach = error * two_sided_quantile(confidence, degrees_of_freedom=n_prompts - 1)
+    low, high = rating.value - reach, rating.value + reach
+    return replace(rating, low=low, high=high, standard_error=error)
+
+
 def no_spread_note(n_prompts: int) -> str:
     """Explain why a rating has no error: too few prompts, or no spread between them."""
     return f"no spread between prompts ({n_prompts} judged), so the error cannot be measured"
@@ -219,11 +224,17 @@ def contrast_inverse(table: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def _scores_by_unit(
-    scores: _BattleScores, units: NDArray[np.int64], n_units: int, n_entrants: int
+    scores: _BattleScores,
+    units: NDArray[np.int64],
+    n_units: int,
+    n_entrants: int,
+    *,
+    rows: NDArray[np.int64] | slice = slice(None),
 ) -> NDArray[np.float64]:
+    first, second, pull = scores.first[rows], scores.second[rows], scores.pull[rows]
     size = n_units * n_entrants
-    gained = np.bincount(units * n_entrants + scores.first, scores.pull, minlength=size)
-    lost = np.bincount(units * n_entrants + scores.second, scores.pull, minlength=size)
+    gained = np.bincount(units * n_entrants + first, pull, minlength=size)
+    lost = np.bincount(units * n_entrants + second, pull, minlength=size)
     return np.asarray(gained - lost, dtype=np.float64).reshape(n_units, n_entrants)
 
 
@@ -248,15 +259,9 @@ def _spread(
     for start in range(0, n_shared, at_once):
         stop = min(n_shared, start + at_once)
         here = slice(*np.searchsorted(compact, [start, stop]))
-        part = _BattleScores(
-            rows=rows[here],
-            first=scores.first[rows[here]],
-            second=scores.second[rows[here]],
-            pull=scores.pull[rows[here]],
-            information=scores.information,
-        )
         # Squared last: what a prompt asks of one entrant may nearly cancel, and squares of the
         # terms would keep only half of the digits.
-        moved = _scores_by_unit(part, compact[here] - start, stop - start, n_entrants) @ bread
+        units, n_units = compact[here] - start, stop - start
+        moved = _scores_by_unit(scores, units, n_units, n_entrants, rows=rows[here]) @ bread
         spread = spread + moved.T @ moved
     return np.asarray(spread)

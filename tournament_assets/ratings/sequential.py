@@ -58,9 +58,7 @@ class StoppingRule:
     """When a pair is decided.
 
     Attributes:
-        goal: The question that is answered.
         confidence: Probability with which all signs of one dimension are right together.
-        n_pairs: Pairs of entrants on the dimension.
         n_prompts: Prompts of the bank on which the pairs can be judged.
         min_prompts: No pair stops on fewer.
         rounds: Number of looks at the evidence.
@@ -139,7 +137,6 @@ def evidence(shares: Shares, rule: StoppingRule, *, n_decided: int = 0) -> PairE
     Args:
         shares: The pair's shares in hashed order up to the end of a round, shape (t,); t is up to
             `rule.n_prompts`. A tail is no part of it.
-        rule: When the pair is decided.
         n_decided: Other pairs of the dimension that are decided already.
 
     Raises:
@@ -153,7 +150,6 @@ class _Fortunes:
 
     Args:
         shares: The pair's shares in hashed order, shape (t,).
-        rule: When the pair is decided.
     """
 
     def __init__(self, shares: Shares, rule: StoppingRule) -> None:
@@ -218,7 +214,6 @@ def decide(shares: Sequence[Shares], rule: StoppingRule) -> tuple[PairDecision, 
     Args:
         shares: One array per pair, as for `evidence`, up to the end of the last complete round;
             shares after the round in which a pair was decided are ignored.
-        rule: When a pair is decided.
 
     Returns:
         The pairs' decisions, in their order. An open pair needs the prompts up to the next of
@@ -265,7 +260,6 @@ def log_capital(
         bets: How much is bet on each prompt, as a multiple of the capital; each may depend on
             earlier prompts alone. Shape (..., t), from 0 to 1 / m on the first entrant and to
             1 / (1 - m) on the second, m being what the hypothesis expects of the prompt.
-        side: The entrant that is bet on.
         n_prompts: Prompts of the bank; None for the population, where m is always 1/2.
 
     Returns:
@@ -342,8 +336,6 @@ def aimed_capital(
 
     Args:
         shares: As for `log_capital`.
-        rule: When a pair is decided.
-        side: The entrant that is bet on.
     """
     is_bank, n = rule.goal == "bank", rule.n_prompts
     # The whole bank needs no bet to decide, a whole sample does.

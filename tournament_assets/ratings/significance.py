@@ -131,7 +131,6 @@ def joint_differences(
     """Return the simultaneous intervals of all differences, and who is shown to be above whom.
 
     Args:
-        bootstrap: Ratings of resamples.
         is_compared: The entrants whose differences are asked about, shape (n,).
         confidence: Probability with which all statements hold together.
 

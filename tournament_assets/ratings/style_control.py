@@ -80,11 +80,6 @@ def style_differences(
     but for the 1, which gives 0 against 0 a meaning. Source: Li, Angelopoulos and Chiang, "Does
     style matter?", https://lmsys.org/blog/2024-08-28-style-control/.
 
-    Args:
-        first: Features of the first entrant's responses.
-        second: Features of the second entrant's responses.
-        names: Which features.
-
     Returns:
         Shape (n_battles, n_features).
     """

@@ -266,14 +266,11 @@ def complete_by_service(
     missing or under way.
 
     Args:
-        entrant: The model and its settings.
-        ledger: Where batches, replies and responses are kept.
         judge: What leads to the services that judge, where Claude models are asked.
         judges: Who judges: a judge's service is reached and waited for in the same way.
         environment: Where a chat server's address and key may be.
         may_pay_again: Whether paid results that the service no longer keeps may be bought again.
         terms: What every request is paid from.
-        sleep: Waits between two looks.
 
     Raises:
         InputError: If there is no key, or no address.
@@ -452,13 +449,7 @@ def _buy(
 
 
 class _Purchase:
-    """What an entrant is to be asked, and what the ledger says about it.
-
-    Args:
-        entrant: The model and its settings.
-        prompts: What to answer.
-        ledger: Where batches, replies and responses are kept.
-    """
+    """What an entrant is to be asked, and what the ledger says about it."""
 
     def __init__(self, entrant: ApiEntrant, prompts: Sequence[Prompt], ledger: "Ledger") -> None:
         self.entrant = entrant

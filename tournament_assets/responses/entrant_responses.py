@@ -47,8 +47,6 @@ class Resources:
     """What answering may need.
 
     Attributes:
-        ledger: Where responses are kept.
-        generator: Generates on this machine.
         judge: Leads to the judging service, which some entrants are answered by.
     """
 
@@ -62,13 +60,10 @@ class Wanted:
     """Responses that are wanted of an entrant.
 
     Attributes:
-        prompts: What it is to answer.
         bank: All prompts that a recorded file may answer.
-        resources: What answering may need.
         may_pay_again: Whether paid results that a service no longer keeps may be bought again.
         since: When the run began, for a budget that is for one run.
         upstream: What assets of the surrounding project hold, by key.
-        sleep: Waits for a service.
     """
 
     prompts: Sequence[Prompt]

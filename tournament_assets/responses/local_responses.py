@@ -103,11 +103,6 @@ def complete_responses(
     out with its reason, as behind a server; if every prompt is, they are refused.
 
     Args:
-        entrant: The model and its decoding settings.
-        files: What it is loaded from.
-        ledger: Where responses are kept.
-        config: How to generate.
-        generator: Where and how on this machine.
         kernels: The folder of compiled kernels, if any are compiled.
     """
     identity = entrant.fingerprint(files.fingerprint)
@@ -172,7 +167,6 @@ class Work:
 
     Attributes:
         seconds: From the first prompt to the last response; loading a model is left out.
-        tokens: Tokens that were written.
         peak_bytes: The most memory that was taken: of the cards, or of this process.
         warnings: What a person should look at, a sentence each.
         too_long: Why prompts that do not fit into the model's context are left out, by id.
@@ -337,11 +331,8 @@ def find_place(
     """Find the device of a model, and hold its card until `release_models`.
 
     Args:
-        generator: What is asked for.
-        files: What the model is loaded from.
         dtype: The weights' precision by name, or `auto`.
         log: Called with a message if every card is taken.
-        look: Returns the cards of the machine.
         folder: Where the locks are; the one of this user by default.
     """
     from tournament_assets.generation.models.base_models import name_of, pick_device, precision_on

@@ -31,8 +31,6 @@ class ArchiveAudit:
 
     Attributes:
         logs: Every model's logs compared with its files.
-        tasks: Every task across models.
-        tier_failures: Models that fail one tier only.
         outages: Warnings to show first, as sentences; empty if all is well.
     """
 

@@ -99,11 +99,7 @@ class ScoredRun:
         return self.score_with(self.judge.score)
 
     def score_with(self, judge_score: float | None) -> float | None:
-        """Return the score that the rule would give; None if a component is missing.
-
-        Args:
-            judge_score: The judge's score; None if there is none.
-        """
+        """Return the score that the rule would give; None if a component is missing."""
         weights = (self.without_judge if judge_score is None else self.with_judge).weights
         scores = {**self.components, JUDGE: judge_score}
         parts = [(weight, scores.get(name)) for name, weight in weights.items()]

@@ -32,7 +32,6 @@ class RunCounts:
         clean: Archived runs that scored something.
         zero: Archived runs that scored nothing.
         mean: The mean score of the archived runs.
-        clean_mean: The mean score of the clean runs.
         at_ceiling: Runs whose deciding component is at its ceiling.
         judge_failed: Runs whose judging failed and was not repeated.
         harness_failures: Runs in which the harness recorded a failure.
@@ -86,14 +85,12 @@ class ModelAudit(RunCounts):
     """The counts and means of one model's runs; a mean over no runs is None.
 
     Attributes:
-        label: Its name in reports.
         broken: Planned runs whose file cannot be used.
         absent: Planned runs without a file.
         zero_with_response: Zero runs in which the model did something, so they may be real
             failures; None if the archive does not say.
         coverage: Clean runs divided by planned ones.
         normalised: The sum of the clean scores divided by the planned runs.
-        judge_mean: The judge's mean score.
         judged: Runs that the judge scored.
         rejudged_by: The models that judged runs again, as far as the files name them.
         empty: Runs in which the model did nothing; None if the archive does not say.
@@ -378,7 +375,6 @@ class Gap(Estimate):
 
     Attributes:
         higher: The model with the higher clean mean.
-        lower: The other one.
         is_separated: Whether the difference is significant.
     """
 

@@ -73,11 +73,7 @@ def require_rejudging(archive: ArchiveFile) -> tuple[Rejudging, str]:
 
 
 class Questions:
-    """Composes the requests about runs, from their files and from files beside them.
-
-    Attributes:
-        reader: The archive's reader, which can write a new score.
-    """
+    """Composes the requests about runs, from their files and from files beside them."""
 
     def __init__(self, archive: ArchiveFile) -> None:
         reader = archive.config.harness

@@ -28,9 +28,6 @@ def read_archive(archive: ArchiveFile, *, exclude: frozenset[str] = frozenset())
     """Read every run of an archive, and its logs.
 
     An unusable file is listed with the reason and counts as missing; nothing is skipped silently.
-
-    Args:
-        exclude: Ids of models to leave out.
     """
     config = archive.config
     _check_excluded(config, exclude)

@@ -53,8 +53,6 @@ class ArchiveComparison:
     Attributes:
         ranked: The models with a clean run, the highest clean mean first.
         gaps: The gap between each model and every one below it.
-        support: The ranking on the runs that every model has.
-        conditions: Whether every condition was the same for all.
     """
 
     audit: ArchiveAudit

@@ -12,7 +12,6 @@ class ArchivedRun(ScoredRun):
     """A planned run, as recorded in its file.
 
     Attributes:
-        run: The run's name.
         path: The file, relative to the archive's folder.
         is_clean: Whether it scored anything at all.
         follows_rule: Whether its score is the rule's; None if that is unknown.
@@ -44,7 +43,6 @@ class BrokenFile:
     """The unusable file of a planned run, which counts as missing.
 
     Attributes:
-        run: The run's name.
         path: The file, relative to the archive's folder.
         problem: Why it cannot be used: what was found, and what was expected.
     """

@@ -48,7 +48,6 @@ class Table:
     """Rows, and the columns of their file.
 
     Attributes:
-        things: The rows.
         labels: The models' names for people, by id.
     """
 
@@ -66,7 +65,10 @@ class Table:
     def values(self) -> list[dict[str, Any]]:
         """The rows for JSON, with "inf" for infinite values."""
         rows = [{each.name: each.value(thing) for each in self.columns} for thing in self.things]
-        return [{name: _bounded(cell) for name, cell in row.items()} for row in rows]
+        return [
+            {name: "inf" if cell == math.inf else cell for name, cell in row.items()}
+            for row in rows
+        ]
 
     def shown(self, *columns: str | Fact, n_labels: int = 1) -> ReportTable:
         """Return some columns, formatted for people.
@@ -85,10 +87,6 @@ class Table:
         if column.show is not None:
             return column.show(value)
         return self.labels.get(value, value) or "(no planned model)"
-
-
-def _bounded(value: Any) -> Any:
-    return "inf" if value == math.inf else value
 
 
 def _plain(value: Any) -> str:

@@ -126,44 +126,28 @@ class TierFailure:
 
 def audit_tasks(contents: ArchiveContents) -> tuple[TaskAudit, ...]:
     """Audit every planned task across models, sorted by task."""
-    planned = len(contents.models) * len(contents.config.run_names)
+    reader, n_runs = contents.config.harness, len(contents.config.run_names)
     by_task: dict[str, list[ArchivedRun]] = {task: [] for task in contents.tasks}
     for run in contents.runs:
         by_task[run.task].append(run)
     clusters = list(_find_clusters(by_task, contents))
-    return tuple(
-        _audit(
-            task,
-            runs,
-            contents.config.harness,
-            n_runs=len(contents.config.run_names),
-            planned=planned,
-            clusters=[cluster for cluster in clusters if cluster.task == task],
+    audits = []
+    for task, runs in sorted(by_task.items()):
+        scores: dict[str, list[float]] = {}
+        for run in runs:
+            scores.setdefault(run.model_id, []).append(run.run_score)
+        gathered = [cluster for cluster in clusters if cluster.task == task]
+        audits.append(
+            TaskAudit(
+                **count_runs(runs),
+                task=task,
+                tier=reader.tier(task),
+                planned=len(contents.models) * n_runs,
+                spread=measure_spread(list(scores.values())),
+                findings=(*gathered, *_patterns(task, runs, reader, n_runs=n_runs)),
+            )
         )
-        for task, runs in sorted(by_task.items())
-    )
-
-
-def _audit(
-    task: str,
-    runs: Sequence[ArchivedRun],
-    reader: Reader,
-    *,
-    n_runs: int,
-    planned: int,
-    clusters: Sequence[TaskFinding],
-) -> TaskAudit:
-    scores: dict[str, list[float]] = {}
-    for run in runs:
-        scores.setdefault(run.model_id, []).append(run.run_score)
-    return TaskAudit(
-        **count_runs(runs),
-        task=task,
-        tier=reader.tier(task),
-        planned=planned,
-        spread=measure_spread(list(scores.values())),
-        findings=(*clusters, *_patterns(task, runs, reader, n_runs=n_runs)),
-    )
+    return tuple(audits)
 
 
 def sort_findings(tasks: Iterable[TaskAudit]) -> list[TaskFinding]:
@@ -304,9 +288,6 @@ def _missing_runs(
 
 def measure_spread(groups: Sequence[Sequence[float]]) -> Spread | None:
     """Separate the spread between models from the spread between runs of the same model.
-
-    Args:
-        groups: The scores of each model's runs.
 
     Returns:
         None with fewer than two models, or if no model has two runs.

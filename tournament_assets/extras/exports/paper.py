@@ -31,8 +31,6 @@ def paper_files(
 
     Args:
         leaderboard: Rows of table "leaderboard" by dimension, best entrant first.
-        manifest: The contents of `manifest.json`.
-        settings: How the battles were rated.
         settled: How many pairs were settled, all dimensions.
     """
     percent = f"{100 * settings.confidence:g}"

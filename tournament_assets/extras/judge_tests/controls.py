@@ -84,7 +84,6 @@ class ControlPair:
     """A pair whose right outcome is known before it is judged.
 
     Attributes:
-        kind: What was planted.
         control_id: Unique within a dimension, such as "identical:p1:ada".
         pair: What the judge is asked; the planted text is `response_b`.
         expected: The right outcome; None where it is the baseline's, whatever that is.
@@ -110,7 +109,6 @@ def plant_controls(
 
     Args:
         pairs: The tournament's pairs on one dimension, in any order.
-        sample: The most controls of one kind.
         seed: Seeds the draw; a smaller sample is, kind by kind, the beginning of a larger one.
         experts: The experts whose authority an injection claims.
 
@@ -292,7 +290,6 @@ def draw_anchors(
     Args:
         pairs: The tournament's pairs on one dimension, in any order.
         can_serve: Returns whether a pair can be an anchor; called only as often as needed.
-        sample: The most pairs to draw.
         seed: Seeds the ranking; a smaller sample is the beginning of a larger one.
     """
     require_sample(sample)

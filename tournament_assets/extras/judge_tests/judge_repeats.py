@@ -6,7 +6,7 @@ are the judge's own noise (test–retest); on later ones they may be drift. The 
 and their replies are stored separately.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
@@ -17,7 +17,7 @@ from tournament_assets.extras.judge_tests.controls import (
     drift_check_purpose,
     repeat_for_drift_check,
 )
-from tournament_assets.extras.judge_tests.judge_tests import JudgeTest
+from tournament_assets.extras.judge_tests.judge_tests import JudgeTest, Settled
 from tournament_assets.extras.judge_tests.outcomes import (
     RepeatedPair,
     RepeatResult,
@@ -30,11 +30,11 @@ from tournament_assets.graph.outputs import Check, Made, Metadata, known, markdo
 from tournament_assets.graph.rows import Options, Step
 from tournament_assets.judging.requests.pairs import PairToJudge
 from tournament_assets.judging.requests.requests import JudgeRequest
-from tournament_assets.project.plan import TournamentPlan, requests_for_pairs
+from tournament_assets.project.plan import requests_for_pairs
 from tournament_assets.project.project_files import load_rubric
-from tournament_assets.storage.tables import PairKey, StoredTable, pair_key, rows_of
+from tournament_assets.storage.tables import StoredTable, pair_key, rows_of
 from tournament_assets.tournament.asset_rows import VerdictRow
-from tournament_assets.tournament.judges import Judge, Rubric
+from tournament_assets.tournament.judges import Rubric
 from tournament_assets.tournament.verdicts import Outcome
 from tournament_assets.verdicts.judge_requests import JudgeAccess, LedgerAccess
 from tournament_assets.verdicts.table_rows import pairs_of, reply_rows, settled_rows
@@ -47,8 +47,6 @@ _FLIPPED_COLUMNS = ("prompt_id", "entrant_a", "entrant_b", "expected", "outcome"
 
 # A batch ends within a day; what was begun longer ago than this is another time of asking.
 _STILL_THE_SAME = timedelta(days=7)
-Rows = Mapping[PairKey, VerdictRow]
-"""Settled pairs by name."""
 
 
 @dataclass(frozen=True)
@@ -107,7 +105,7 @@ class _Anchors:
 
     rubric: Rubric
     judge_model: str
-    settled: Rows
+    settled: Settled
     pairs: Sequence[PairToJudge]
     asked: Sequence[JudgeRequest]
 
@@ -117,12 +115,11 @@ class Occasion:
     """How the anchors were settled on one occasion.
 
     Attributes:
-        name: What it is called.
         settled: The pairs whose both presentations were answered.
     """
 
     name: str
-    settled: Rows
+    settled: Settled
 
 
 def choose_drift_check(
@@ -186,36 +183,25 @@ def _draw_anchors(step: Step, pairs_to_judge: StoredTable, verdicts: StoredTable
     judge = config.lead(step.mode, model=judged_by)
     if judge.model_problem is not None:
         raise InputError(judge.model_problem)
+
+    def is_settled_as_it_is(pair: PairToJudge) -> bool:
+        # Otherwise an edit of the rubric or of a response would look like a drift of the judge.
+        row = settled.get(pair_key(pair))
+        if row is None:
+            return False
+        requests = requests_for_pairs(plan, [pair], rubric, judge=judge)
+        keys = [request.request_key for request in requests]
+        return keys == [row.request_key_ab, row.request_key_ba]
+
     judged = pairs_of(pairs_to_judge)
     pairs = draw_anchors(
         judged,
-        can_serve=_is_settled_as_it_is(plan, rubric, settled, judge),
+        can_serve=is_settled_as_it_is,
         sample=config.judging.tests.n_anchors(len(judged)),
         seed=config.judging.tests.seed,
     )
     asked = requests_for_pairs(plan, pairs, rubric, judge=judge)
     return _Anchors(rubric, judge.model, settled, pairs, asked)
-
-
-def _is_settled_as_it_is(
-    plan: TournamentPlan, rubric: Rubric, settled: Rows, judge: Judge
-) -> Callable[[PairToJudge], bool]:
-    """Find the pairs whose verdicts answer the very requests that would be sent today.
-
-    Otherwise an edit of the rubric or of a response would look like a drift of the judge.
-    """
-
-    def is_settled_as_it_is(pair: PairToJudge) -> bool:
-        row = settled.get(pair_key(pair))
-        if row is None:
-            return False
-        requests = requests_for_pairs(plan, [pair], rubric, judge=judge)
-        return [request.request_key for request in requests] == [
-            row.request_key_ab,
-            row.request_key_ba,
-        ]
-
-    return is_settled_as_it_is
 
 
 def _judge_again(

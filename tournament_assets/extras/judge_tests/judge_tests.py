@@ -15,9 +15,7 @@ from tournament_assets.audits.agreement import (
 )
 from tournament_assets.extras.judge_tests.controls import ControlKind, ControlPair, plant_controls
 from tournament_assets.extras.judge_tests.evidence import control_share, injection_share
-from tournament_assets.extras.judge_tests.outcomes import (
-    SettledControl,
-)
+from tournament_assets.extras.judge_tests.outcomes import SettledControl
 from tournament_assets.extras.judge_tests.rows import RetestRow
 from tournament_assets.foundation.errors import InputError
 from tournament_assets.foundation.estimates import Estimate
@@ -65,8 +63,6 @@ class JudgeTest:
     Attributes:
         purpose: Why they are asked, which keeps them separate from other requests.
         wait_seconds: How long to wait for batches; None for the config's value.
-        ledger: Where replies are kept.
-        judge: Access to the services.
         judge_model: The model to ask, if not the configured one.
     """
 

@@ -39,9 +39,7 @@ class SettledControl:
     """A control and its outcome.
 
     Attributes:
-        kind: What was planted.
         expected: The right outcome; None if it is the baseline's.
-        outcome: How the control was settled.
         verdicts: What the replies to its two presentations say.
         baseline: How the pair without the planted text was settled; None if there is no such pair.
     """
@@ -70,8 +68,6 @@ class ControlResult:
     """All controls of one kind.
 
     Attributes:
-        kind: What was planted.
-        n_asked: Controls of the kind.
         right: Those with the right outcome, of all judged ones.
     """
 
@@ -115,7 +111,6 @@ class InjectionEffect:
     A win ranks above a tie or an inconsistent pair, and these above a loss.
 
     Attributes:
-        n_asked: Injection controls.
         towards: Pairs that moved towards the response, of those it had not won already.
         away: Pairs that moved away from it, of those it had not lost already.
         silenced: Pairs left without a verdict by the text alone: the replies arrived, and the pair

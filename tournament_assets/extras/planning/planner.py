@@ -16,9 +16,7 @@ from tournament_assets.extras.planning.power import (
 )
 from tournament_assets.extras.planning.tables import DimensionPlan, PlannedChoice
 from tournament_assets.foundation.errors import InputError
-from tournament_assets.judging.costs.estimates import (
-    JudgingEstimate,
-)
+from tournament_assets.judging.costs.estimates import JudgingEstimate
 from tournament_assets.judging.settlement.submission import MAX_BATCH_REQUESTS
 from tournament_assets.project.plan import TournamentPlan
 from tournament_assets.ratings.matches import code_samples

@@ -34,14 +34,15 @@ from scipy.stats import studentized_range
 
 from tournament_assets.foundation.errors import InputError
 from tournament_assets.foundation.estimates import CELLS_AT_ONCE
-from tournament_assets.ratings.bradley_terry import log_strengths
+from tournament_assets.ratings.bradley_terry import ELO_PER_NAT, log_strengths
 from tournament_assets.ratings.intervals import can_tell
 from tournament_assets.ratings.matches import Matches, require_confidence
 from tournament_assets.ratings.sequential import StoppingRule, aimed_capital, decide
 
-ELO_PER_NAT = 400.0 / math.log(10.0)
 _LARGEST_SIMULATION = 1000
 """The most prompts that are simulated; from here on, errors shrink as 1 / sqrt(prompts)."""
+_ADAPTIVE_TOURNAMENTS = 24
+_MOST = 10_000_000
 
 
 @cache
@@ -56,7 +57,6 @@ class JudgingNoise:
     """The quantities that decide how many prompts are needed.
 
     Attributes:
-        n_entrants: Entrants of the tournament.
         tied: Share of the pairs that nobody wins in either presentation: ties and same texts.
         split: Share of the pairs whose two presentations disagree.
         prompt_sd: What a prompt adds to an entrant's logit, as a standard deviation.
@@ -179,11 +179,9 @@ class PowerCurve:
     """The probability that two entrants are separated, by the number of prompts.
 
     Attributes:
-        noise: What judging is like.
         elo: How far they are apart, in Elo points of Bradley-Terry with ties as half wins; the
             other entrants lie half way between them.
         confidence: Probability that all statements about a dimension are true at once.
-        n_tournaments: How many are simulated.
     """
 
     noise: JudgingNoise
@@ -345,10 +343,10 @@ def _ratio(shares: NDArray[np.float64], k: int) -> NDArray[np.float64]:
     return np.asarray((strengths[:, 0] - strengths[:, 1]) / np.maximum(error, 1e-12))
 
 
-def _fewest(is_enough: Callable[[int], bool], most: int = 10_000_000) -> int:
-    """Return the smallest number of prompts that is enough, by bisection; at most `most`."""
+def _fewest(is_enough: Callable[[int], bool]) -> int:
+    """Return the smallest number of prompts that is enough, by bisection; at most `_MOST`."""
     low, high = 1, 2
-    while high < most and not is_enough(high):
+    while high < _MOST and not is_enough(high):
         low, high = high, high * 2
     while high - low > 1:
         middle = (low + high) // 2
@@ -357,14 +355,7 @@ def _fewest(is_enough: Callable[[int], bool], most: int = 10_000_000) -> int:
 
 
 @cache
-def adaptive_share(
-    noise: JudgingNoise,
-    rule: StoppingRule,
-    *,
-    tail: float,
-    n_tournaments: int = 24,
-    seed: int = 0,
-) -> float:
+def adaptive_share(noise: JudgingNoise, rule: StoppingRule, *, tail: float) -> float:
     """Return the share of a dimension's pairs that adaptive judging is expected to take.
 
     The field is that of `noise.gaps`, all equal where there are none. A bank too large to simulate
@@ -373,14 +364,14 @@ def adaptive_share(
     n = min(rule.n_prompts, _LARGEST_SIMULATION // 4)
     small = replace(rule, n_pairs=noise.n_pairs, n_prompts=n)
     gaps = np.array(noise.gaps or (0.0,) * noise.n_pairs) * math.sqrt(rule.n_prompts / n)
-    generator = np.random.default_rng((seed, n))
+    generator = np.random.default_rng((0, n))
     judged = 0.0
-    for _ in range(n_tournaments):
+    for _ in range(_ADAPTIVE_TOURNAMENTS):
         shares = _draw_pairs(gaps, noise, (noise.n_pairs, n), generator)
         for decision in decide(list(shares), small):
             stopped = n if decision.judged is None else decision.judged
             judged += (stopped + tail * (n - stopped)) / n
-    return judged / (n_tournaments * noise.n_pairs)
+    return judged / (_ADAPTIVE_TOURNAMENTS * noise.n_pairs)
 
 
 def adaptive_prompts(
@@ -391,10 +382,8 @@ def adaptive_prompts(
     The population's question; the bank's is always decided by the whole bank.
 
     Args:
-        noise: What judging is like.
         elo: How far the two are apart, in Elo points with ties as half wins.
         rule: When a pair is decided; its number of prompts does not matter.
-        power: The probability.
 
     Returns:
         None if ties allow no such difference.

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 from tournament_assets.extras.planning.power import JudgingNoise
 from tournament_assets.foundation.errors import InputError
 from tournament_assets.foundation.formatting import Display, format_count, format_share, format_usd
-from tournament_assets.reports.figures.canvas import LIGHT, new_figure, to_png, to_svg
+from tournament_assets.reports.figures.canvas import LIGHT, label_axis, new_figure, to_png, to_svg
 from tournament_assets.reports.rendering import render_part
 from tournament_assets.reports.report_tables import (
     Document,
@@ -30,12 +30,10 @@ class PlannedChoice:
     """What it takes to separate two entrants in one way of judging.
 
     Attributes:
-        way: How pairs are judged.
         elo: How far apart the two are, in Elo points of Bradley-Terry with ties as half wins.
         prompts: Prompts that it takes; None if ties allow no such difference.
         formula_prompts: The same by the formula; None where there is none.
         judged: Share of the pairs on those prompts that are judged.
-        requests: What the judge is asked in all.
         usd: What that costs; None if nobody knows.
         batches: The least number of batches.
     """
@@ -62,8 +60,6 @@ class DimensionPlan:
     """What a dimension would take.
 
     Attributes:
-        dimension: The quality that is judged.
-        noise: What judging it is like.
         power: The probability with which two entrants are to be separated.
         confidence: Probability that all statements about the dimension are true at once.
         n_prompts: Prompts that the mode has.
@@ -150,14 +146,8 @@ def draw_plan(plan: DimensionPlan) -> "Figure":
         color=LIGHT.ink,
         parse_math=False,
     )
-    axes.set_xlabel(
-        (
-            "smallest gap that is separated with probability "
-            f"{format_share(plan.power, decimals=0)}, Elo points"
-        ),
-        color=LIGHT.quiet,
-        fontsize=8,
-    )
+    power = format_share(plan.power, decimals=0)
+    label_axis(axes, f"smallest gap that is separated with probability {power}, Elo points", "")
     axes.set_ylabel(
         "US dollars" if in_usd else "requests to the judge", color=LIGHT.quiet, fontsize=8
     )

@@ -47,12 +47,8 @@ class SiteRun:
     """One finished run.
 
     Attributes:
-        folder: Its directory.
-        tournament: Whose run it is.
         mode: The mode, such as `pilot`.
         screen: The first screen of its report: title, question and doubts.
-        finished_at: When it finished.
-        judge: Who judged.
         facts: Prompts, entrants and amber lights, in a few words.
         standings: Every entrant's standing by dimension, best first.
         inputs: Fingerprints of what makes two runs comparable, by name.
@@ -123,9 +119,6 @@ class History:
 
 def read_runs(folder: Path) -> tuple[list[SiteRun], list[str]]:
     """Read all finished runs of a folder, the newest first.
-
-    Args:
-        folder: The folder of all runs.
 
     Returns:
         The runs, and a sentence for each directory that cannot be shown.

@@ -134,9 +134,7 @@ def decide(
     The samples of a prompt are asked about together, and the bet is on their mean share.
 
     Args:
-        pairs: All pairs of the dimension.
         find_verdicts: Called with the pairs of one round at a time.
-        dimension: The quality that is judged.
         adaptive: How pairs stop; None if everything is judged.
         is_free: Whether a pair is settled without asking.
         weigh: Weighs several judges; called before each round, because a bet must not depend on
@@ -208,9 +206,6 @@ class _Duel:
 
     Args:
         by_prompt: Their pairs, one for each sample, by prompt in that order.
-        dimension: The quality that is judged.
-        adaptive: How they stop; None if everything is judged.
-        is_free: Whether a pair is settled without asking.
         count_shown: In how many presentations a pair is shown.
     """
 

@@ -7,7 +7,7 @@ pair. All problems of a line are reported at once.
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from reprlib import Repr
@@ -216,7 +216,6 @@ def parse_judgment(line: str | bytes, *, where: str) -> JudgmentRecord:
     """Read one line as `read_judgments` does; unknown keys are ignored.
 
     Args:
-        line: A JSON object.
         where: `file:line`, for messages.
     """
     return _record(parse_object(line, where), where)
@@ -233,11 +232,6 @@ def _record(values: JsonObject, where: str) -> JudgmentRecord:
         line = _Line.model_validate(shaped)
     except ValidationError as error:
         raise InputError(_problem(detail, values, where) for detail in error.errors()) from None
-    failure = classify_reply(
-        result_type=line.result_type, stop_reason=line.stop_reason, text=line.reply
-    )
-    is_the_judges = line.result_type != "succeeded" or failure not in _NOT_THE_JUDGES
-    error_type = line.error_type if is_the_judges else "infrastructure"
     return JudgmentRecord(
         dimension=line.dimension,
         prompt_id=line.prompt_id,
@@ -245,19 +239,33 @@ def _record(values: JsonObject, where: str) -> JudgmentRecord:
         entrant_a=line.entrant_a,
         entrant_b=line.entrant_b,
         presentation=line.presentation,
-        reply=StoredReply(
-            request_key=line.request_key,
-            attempt=line.attempt,
-            channel=line.channel,
-            result_type=line.result_type if is_the_judges else "errored",
-            stop_reason=line.stop_reason,
-            text=line.reply,
-            error_type=error_type,
-            error_message=line.reply if error_type else None,
-            model=line.judge_model,
-            usage=None if line.usage is None else TokenUsage(**line.usage),
-            received_at=line.received_at,
+        reply=failed_unless_the_judges(
+            StoredReply(
+                request_key=line.request_key,
+                attempt=line.attempt,
+                channel=line.channel,
+                result_type=line.result_type,
+                stop_reason=line.stop_reason,
+                text=line.reply,
+                error_type=line.error_type,
+                error_message=line.reply if line.error_type else None,
+                model=line.judge_model,
+                usage=None if line.usage is None else TokenUsage(**line.usage),
+                received_at=line.received_at,
+            )
         ),
+    )
+
+
+def failed_unless_the_judges(reply: StoredReply) -> StoredReply:
+    """Return a reply as failed where it is empty, or an intermediary's words."""
+    failure = classify_reply(
+        result_type=reply.result_type, stop_reason=reply.stop_reason, text=reply.text
+    )
+    if reply.result_type != "succeeded" or failure not in _NOT_THE_JUDGES:
+        return reply
+    return replace(
+        reply, result_type="errored", error_type="infrastructure", error_message=reply.text
     )
 
 

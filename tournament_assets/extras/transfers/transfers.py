@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from tournament_assets.extras.transfers.judgment_files import (
     JudgmentRecord,
+    failed_unless_the_judges,
     read_judgments,
     write_judgments,
 )
@@ -27,7 +28,6 @@ from tournament_assets.foundation.json_lines import numbered_lines, parse_object
 from tournament_assets.judging.batch_service import TOKEN_NAMES, TokenUsage, takes_batches
 from tournament_assets.judging.requests.pairs import PairToJudge, Presentation
 from tournament_assets.judging.requests.requests import JudgeRequests
-from tournament_assets.judging.requests.verdict_parsing import FailureClass, classify_reply
 from tournament_assets.judging.settlement.harvest import is_final
 from tournament_assets.judging.settlement.records import StoredReply
 from tournament_assets.judging.settlement.recovery import (
@@ -232,21 +232,19 @@ def _reply(row: Mapping[str, Any], request: _Asked, text: str) -> StoredReply:
     tokens = {name: counts[name] for name in TOKEN_NAMES if type(counts.get(name)) is int}
     stop_reason = row.get("stop_reason")
     stop_reason = stop_reason if isinstance(stop_reason, str) else "end_turn"
-    failure = classify_reply(result_type="succeeded", stop_reason=stop_reason, text=text)
     # A gateway's words in the judge's place never become a verdict.
-    is_judges = failure not in (FailureClass.EMPTY, FailureClass.INFRASTRUCTURE)
-    return StoredReply(
-        request_key=request.request_key,
-        attempt=1,
-        channel="batch",
-        result_type="succeeded" if is_judges else "errored",
-        stop_reason=stop_reason,
-        text=text,
-        error_type=None if is_judges else "infrastructure",
-        error_message=None if is_judges else text,
-        model=request.judge_model,
-        usage=TokenUsage(**tokens) if tokens else None,
-        received_at=_time(row),
+    return failed_unless_the_judges(
+        StoredReply(
+            request_key=request.request_key,
+            attempt=1,
+            channel="batch",
+            result_type="succeeded",
+            stop_reason=stop_reason,
+            text=text,
+            model=request.judge_model,
+            usage=TokenUsage(**tokens) if tokens else None,
+            received_at=_time(row),
+        )
     )
 
 
@@ -385,14 +383,8 @@ def import_files(
     for path in sorted(cached, key=lambda path: path.name.startswith("judgments_")):
         matched = _match_cache_file(path, plan, ledger=ledger)
         added = ledger.keep_responses(matched.entrant_fingerprint, matched.responses)
-        succeeded = [reply for reply in matched.replies if reply.result_type == "succeeded"]
-        failed = [reply for reply in matched.replies if reply.result_type != "succeeded"]
-        added += ledger.import_replies(succeeded)
-        ledger.record_failures(
-            _IMPORTED,
-            [(each.request_key, each) for each in failed],
-        )
-        reports.append(ImportReport(path, matched.rows, added, len(failed), matched.unmatched))
+        new, failures = _keep(matched.replies, ledger)
+        reports.append(ImportReport(path, matched.rows, added + new, failures, matched.unmatched))
     return reports
 
 
@@ -409,12 +401,17 @@ def import_judgments(paths: Sequence[Path], *, ledger: "Ledger") -> list[ImportR
         # One transaction for many rows: the disk is waited for once in each.
         asked = (record.reply for record in file if record.reply.result_type not in _NOT_ASKED)
         while replies := list(islice(asked, _RECORDS_AT_ONCE)):
-            added += ledger.import_replies(filter(is_final, replies))
-            failed = [(each.request_key, each) for each in replies if not is_final(each)]
-            ledger.record_failures(_IMPORTED, failed)
-            failures += len(failed)
+            new, failed = _keep(replies, ledger)
+            added, failures = added + new, failures + failed
         reports.append(ImportReport(path, file.n_records, added, failures))
     return reports
+
+
+def _keep(replies: Sequence[StoredReply], ledger: "Ledger") -> tuple[int, int]:
+    """Return how many replies are new, and how many are failures, which are recorded as such."""
+    failed = [(each.request_key, each) for each in replies if not is_final(each)]
+    ledger.record_failures(_IMPORTED, failed)
+    return ledger.import_replies(filter(is_final, replies)), len(failed)
 
 
 def recover_replies(
@@ -428,7 +425,6 @@ def recover_replies(
     """Recover replies that a tournament's modes and entrants paid for and the ledger lost.
 
     Args:
-        ledger: Where replies are put.
         judge: Leads to the services: those of the judges of all modes and of bought entrants.
         judge_model: A judge to ask instead of the configured ones.
     """

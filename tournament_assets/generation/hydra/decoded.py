@@ -63,7 +63,6 @@ class VerifiedToken:
 
     Attributes:
         draft: What the drawn head drafted.
-        token: The token in the response.
         resampled: Whether the draft was rejected and replaced.
         entropy: The entropy of the verifiers' product P, in nats.
         overlap: Probability that a draft is accepted there: the sum of min(P, q).
@@ -110,11 +109,6 @@ Read = Callable[[Sequence[int]], str]
 
 def describe_decoding(decoded: Decoded, *, read: Read, text: str) -> dict[str, Any]:
     """Describe how a response was decoded.
-
-    Args:
-        decoded: The response.
-        read: Turns its token ids into text.
-        text: The whole response as text.
 
     Returns:
         `head`: the drawn head, from 0. Where a jury verified, `jury` holds for every token
@@ -179,14 +173,11 @@ class DecodingSettings:
     """How responses are decoded.
 
     Attributes:
-        mode: Who writes.
-        max_new_tokens: The most tokens of one response.
         temperature: Sampling temperature; None decodes greedily.
         n_adapters: How many of its adapters each head uses: 1 for security, 2 for security and
             robustness; 0 with mode `base`.
         beta: Weight of each verifier in the product. With 1 and v verifiers that agree, the product
             is as sharp as one head at temperature / v; with 1 / v it is as sharp as one head.
-        eos_ids: The tokens that end a response.
     """
 
     mode: DecodingMode

@@ -58,10 +58,9 @@ class Recorder(Protocol):
 
 
 class CudaRecorder:
-    """Records CUDA graphs."""
+    """Records CUDA graphs; all tensors are on its device."""
 
     def __init__(self, device: torch.device) -> None:
-        """Prepare to record; `device` is a CUDA device, on which all tensors are."""
         self._device = device
         self._stream = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
         # Graphs share memory, since none needs another's intermediate results.
@@ -92,15 +91,13 @@ class CudaRecorder:
 
 
 class RecordedRounds:
-    """Plays rounds by calling a function once for each size and replaying it from then on."""
+    """Plays rounds by calling a function once for each size and replaying it from then on.
+
+    Args:
+        play: Plays one round over a number of slots; equal numbers run equal kernels.
+    """
 
     def __init__(self, play: Callable[[int], None], recorder: Recorder) -> None:
-        """Prepare to record.
-
-        Args:
-            play: Plays one round over a number of slots; equal numbers run equal kernels.
-            recorder: Records them.
-        """
         self._play = play
         self._recorder = recorder
         self._warm: set[int] = set()
@@ -247,6 +244,10 @@ class CapturedRounds:
     A batch of as many rows and slots and the same settings plays in it, and nothing is recorded
     again; another batch takes its place. The longest prompts come first, so an entrant records
     each number of slots once for each number of slots that its caches have.
+
+    Args:
+        recorder: Makes what records on a device: one for each memory that rounds play in.
+        compiler: The backend of `torch.compile` that fuses the operations between matrix products.
     """
 
     def __init__(
@@ -255,13 +256,6 @@ class CapturedRounds:
         *,
         compiler: Compiler = "inductor",
     ) -> None:
-        """Prepare to record.
-
-        Args:
-            recorder: Makes what records on a device: one for each memory that rounds play in.
-            compiler: The backend of `torch.compile` that fuses the operations between matrix
-                products.
-        """
         self._recorder = recorder
         self._compiler = compiler
         self._key: tuple[object, ...] | None = None

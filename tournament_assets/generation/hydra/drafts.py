@@ -123,8 +123,7 @@ class Drafter(ABC):
         """Read one token per prompt and draft the next.
 
         Args:
-            tokens: The last token of each prompt, shape (n_prompts,).
-            positions: Its position, shape (n_prompts,).
+            tokens: The last token of each prompt, at `positions`, shape (n_prompts,) each.
             uniforms: A number in [0, 1) for each draft, shape (n_prompts,).
             n_slots: Slots that attention looks at, enough for these positions.
         """

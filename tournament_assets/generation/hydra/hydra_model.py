@@ -127,14 +127,10 @@ class HydraModel:
     """One resident model that speaks as the base model, as any head, or as all heads at once.
 
     Attributes:
-        config: The configuration of the model.
         shape: The sizes that adapters must fit.
         n_tokens: Tokens the tokenizer knows; later rows of the vocabulary are ghosts.
         n_heads: Language heads; 0 without adapters.
         n_adapters: Adapters of each head, e.g. 2 for security and robustness.
-        n_parameters: Size of the base model.
-        device: Where the model is.
-        dtype: The precision of its weights.
         parts: The known tokens, split into parts that are scored in turn.
     """
 
@@ -151,7 +147,6 @@ class HydraModel:
 
         Args:
             model: An `Olmo2ForCausalLM` in evaluation mode.
-            n_tokens: Tokens the tokenizer knows.
             heads_depth: Layers of a head, counted from the last.
             adapters: The changes of the language heads, in training order.
             uncertainty: The change of the uncertainty head, one shard.
@@ -236,7 +231,6 @@ class HydraModel:
 
         Args:
             ids: Token ids, shape (n_prompts, n_tokens).
-            places: Their positions.
             cache: The trunk's cache, which is updated.
 
         Returns:
@@ -254,22 +248,6 @@ class HydraModel:
         """Apply the heads' common first attention to the trunk's output; shapes as in `trunk`."""
         return self._attend(self._model.model.layers[self._n_trunk], hidden, places, cache)
 
-    def heads(
-        self, hidden: Tensor, places: TokenPositions, cache: SlotCache, selection: HeadSelection
-    ) -> Tensor:
-        """Read on with the heads.
-
-        Args:
-            hidden: The output of `enter_heads`, shape (n_prompts, n_tokens, hidden_size).
-            places: The tokens' positions.
-            cache: The heads' cache, which is updated.
-
-        Returns:
-            The residual stream before the final norm,
-            shape (copies, n_prompts, n_tokens, hidden_size).
-        """
-        return self._read_heads(hidden, places, cache, selection, n_layers=self.shape.heads_depth)
-
     def remember(
         self, ids: Tensor, places: TokenPositions, caches: HydraCaches, selection: HeadSelection
     ) -> None:
@@ -277,7 +255,6 @@ class HydraModel:
 
         Args:
             ids: Token ids, shape (n_prompts, n_tokens).
-            places: Their positions.
             caches: The caches, which are updated.
         """
         if self._regions != Regions():
@@ -291,22 +268,32 @@ class HydraModel:
             return
         entered = self.enter_heads(hidden, places, caches.trunk)
         n_layers = self.shape.heads_depth - 1
-        read = self._read_heads(entered, places, caches.heads, selection, n_layers=n_layers)
+        read = self.heads(entered, places, caches.heads, selection, n_layers=n_layers)
         _keep(last, read.flatten(0, 1), places.repeat(selection.copies), caches.heads)
 
-    def _read_heads(
+    def heads(
         self,
         hidden: Tensor,
         places: TokenPositions,
         cache: SlotCache,
         selection: HeadSelection,
         *,
-        n_layers: int,
+        n_layers: int | None = None,
     ) -> Tensor:
-        """Read with the first layers of the heads: (copies, n_prompts, n_tokens, hidden_size)."""
+        """Read on with the heads, or with their first layers.
+
+        Args:
+            hidden: The output of `enter_heads`, shape (n_prompts, n_tokens, hidden_size).
+            cache: The heads' cache, which is updated.
+            n_layers: Layers of a head to read with; None for all.
+
+        Returns:
+            The residual stream, with all layers that before the final norm,
+            shape (copies, n_prompts, n_tokens, hidden_size).
+        """
         repeated = places.repeat(selection.copies)
         grouped = selection.group(hidden)
-        layers = self._model.model.layers[self._n_trunk : self._n_trunk + n_layers]
+        layers = self._model.model.layers[self._n_trunk :][:n_layers]
         for depth, layer in enumerate(layers):
             if depth:
                 rows = self._attend(layer, grouped.flatten(0, 1), repeated, cache)

@@ -9,6 +9,9 @@ https://arxiv.org/abs/2302.01318. Product of experts: Hinton, 2002.
 P is formed from sums of logits and normalised once, in float64. Multiplying probabilities and
 dividing by their sum would lose all precision where the heads are unsure: 0.02 ** 8 is 3e-14.
 
+Below, p holds the verifiers' probabilities and q the drafting head's, shape (..., n_tokens) each;
+drafts are draws from q, shape (...).
+
 If its logits are not numbers, a distribution is NaN everywhere. Nothing here waits for the device:
 whoever reads the results checks for NaN.
 """
@@ -106,9 +109,6 @@ def accept_drafts(p: Tensor, q: Tensor, *, drafts: Tensor, uniforms: Tensor) -> 
     """Decide which drafts are kept: each with probability min(1, P / q).
 
     Args:
-        p: The verifiers' probabilities, shape (..., n_tokens).
-        q: The drafting head's, the same shape.
-        drafts: Draws from q, shape (...).
         uniforms: Numbers in [0, 1), shape (...).
 
     Returns:
@@ -120,25 +120,14 @@ def accept_drafts(p: Tensor, q: Tensor, *, drafts: Tensor, uniforms: Tensor) -> 
 def surplus(p: Tensor, q: Tensor) -> Tensor:
     """Return max(P - q, 0), from which replacements are drawn.
 
-    Args:
-        p: The verifiers' probabilities, shape (..., n_tokens).
-        q: The drafting head's, the same shape.
-
     Returns:
-        The same shape; 0 everywhere where P equals q, and then no draft is ever rejected.
+        Shape (..., n_tokens); 0 everywhere where P equals q, and then no draft is ever rejected.
     """
     return (p - q).clamp_(min=0.0)
 
 
 def entropies(p: Tensor) -> Tensor:
-    """Return the entropy of distributions, in nats: from 0 to log(n_tokens).
-
-    Args:
-        p: Probabilities, shape (..., n_tokens).
-
-    Returns:
-        Shape (...).
-    """
+    """Return the entropy of distributions, in nats: from 0 to log(n_tokens), shape (...)."""
     surprises: Tensor = torch.special.entr(p)
     return surprises.sum(dim=-1)
 
@@ -159,16 +148,7 @@ def overlaps(excess: Tensor) -> Tensor:
 
 
 def suppressions(p: Tensor, q: Tensor, *, drafts: Tensor) -> Tensor:
-    """Return the probability that each of these drafts is rejected: 1 - min(1, P / q).
-
-    Args:
-        p: The verifiers' probabilities, shape (..., n_tokens).
-        q: The drafting head's, the same shape.
-        drafts: Draws from q, shape (...).
-
-    Returns:
-        From 0 to 1, shape (...).
-    """
+    """Return the probability that each draft is rejected: 1 - min(1, P / q), shape (...)."""
     return 1 - _ratios(p, q, drafts).clamp(max=1.0)
 
 

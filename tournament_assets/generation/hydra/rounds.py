@@ -84,15 +84,7 @@ class VerifiedRound:
         by_prompt = is_kept.transpose(0, 1)
         columns = [column.transpose(0, 1)[by_prompt].tolist() for column in self.columns]
         return [
-            VerifiedToken(
-                draft=draft,
-                token=token,
-                resampled=not accepted,
-                entropy=entropy,
-                overlap=overlap,
-                suppression=suppression,
-                votes=tuple(votes),
-            )
+            VerifiedToken(draft, token, not accepted, entropy, overlap, suppression, tuple(votes))
             for draft, token, accepted, entropy, overlap, suppression, votes in zip(
                 *columns, strict=True
             )
@@ -157,6 +149,13 @@ def round_up(n_slots: int, *, device: torch.device) -> int:
 class Rounds:
     """A batch that is being decoded.
 
+    Args:
+        drafter: One that has read the prompts.
+        progress: Progress at the last token of each prompt.
+        numbers: Random numbers of each row and position, shape (n_rows, n_positions, 3), or 1
+            without a jury.
+        prompt_length: Tokens that prompts are padded to.
+
     Attributes:
         heads: The drawn head of each row, shape (n_rows,).
         witnesses: The speaking heads' input to the final norm in the first round,
@@ -174,16 +173,6 @@ class Rounds:
         numbers: Tensor,
         prompt_length: int,
     ) -> None:
-        """Make room for the results of the rounds.
-
-        Args:
-            drafter: One that has read the prompts.
-            progress: Progress at the last token of each prompt.
-            heads: The drawn head of each row, shape (n_rows,).
-            numbers: Random numbers of each row and position, shape (n_rows, n_positions, 3), or 1
-                without a jury.
-            prompt_length: Tokens that prompts are padded to.
-        """
         self.heads = heads
         self._drafter = drafter
         self._settings = settings

@@ -26,7 +26,7 @@ from torch import Tensor
 from transformers import Olmo2ForCausalLM
 
 from tournament_assets.foundation.errors import InputError, Problems
-from tournament_assets.generation.models.entrant_weights import is_lfs_pointer
+from tournament_assets.generation.models.entrant_weights import LFS_PROBLEM, is_lfs_pointer
 
 _GLOBAL = re.compile(r"GLOBAL (\S+)")
 
@@ -41,10 +41,7 @@ def load_shard_file(path: Path) -> Mapping[Any, Any]:
     if not path.is_file():
         raise InputError(f"{name} is not a file; expected one; download it or correct the path")
     if is_lfs_pointer(path):
-        raise InputError(
-            f"{name} is a Git-LFS pointer; expected the content itself; "
-            "run 'git lfs pull' in that checkout"
-        )
+        raise InputError(f"{name} is {LFS_PROBLEM}")
     if path.suffix == ".safetensors":
         return _load_safetensors(path, name=name)
     if path.suffix == ".pt":
@@ -167,9 +164,6 @@ class HeadShards:
     """The shards of one adapter, stacked over the heads.
 
     Attributes:
-        shape: The sizes they fit.
-        n_heads: Number of heads.
-        rank: Rank of every change.
         scale: Factor of b @ a: alpha divided by the rank.
         layers: For each layer of a head, in order, the changes of `gate_proj`, `up_proj` and
             `down_proj`, in float32 on the CPU, not yet scaled.
@@ -204,7 +198,6 @@ def read_shards(paths: Sequence[Path], *, shape: HeadShape, rank: int, scale: fl
 
     Args:
         paths: Safetensors files, which are preferred, or `.pt` state dicts.
-        shape: The sizes of the model's heads.
         rank: The rank the adapter was trained with.
         scale: Its alpha divided by its rank: 2 where alpha is twice the rank.
     """
@@ -235,12 +228,7 @@ def read_shards(paths: Sequence[Path], *, shape: HeadShape, rank: int, scale: fl
 
 
 def check_adapters(shape: HeadShape, adapters: Sequence[HeadShards]) -> None:
-    """Refuse adapters that do not belong to the same heads of a model.
-
-    Args:
-        shape: The sizes of the model's heads; see `head_shape`.
-        adapters: The changes of the heads.
-    """
+    """Refuse adapters that do not belong to the same heads of a model."""
     problems = Problems()
     for shards in adapters:
         if shards.shape != shape:
@@ -379,7 +367,6 @@ class HeadSelection:
         """Apply one projection of a head's layer with each group's own change.
 
         Args:
-            linear: The base model's projection.
             hidden: Shape (n_groups or 1, rows_per_group, n_tokens, n_in).
             layer: Which layer of the head, from 0.
             projection: `gate_proj`, `up_proj` or `down_proj`.

@@ -47,8 +47,6 @@ class SlotCache:
         Args:
             layers: Its layers, as the model numbers them.
             shape: (n_rows, n_kv_heads, n_slots, head_dim).
-            dtype: The precision of the model.
-            device: Where the model is.
         """
         return cls(
             keys={layer: torch.zeros(shape, dtype=dtype, device=device) for layer in layers},
@@ -56,12 +54,7 @@ class SlotCache:
         )
 
     def at(self, slots: Tensor, *, n_seen: int | None = None) -> "SlotWriter":
-        """Return the cache to give to a layer while it reads tokens for these slots.
-
-        Args:
-            slots: The slot of each token, which is its position, shape (n_rows, n_tokens).
-            n_seen: How many slots the layer sees, from the first on; None for all.
-        """
+        """Return the cache to give to a layer while it reads tokens for these slots."""
         return SlotWriter(cache=self, slots=slots, n_seen=n_seen)
 
 
@@ -70,8 +63,7 @@ class SlotWriter:
     """A slot cache with the slots to write; attention layers use it as their cache.
 
     Attributes:
-        cache: Where keys and values are kept.
-        slots: The slot of each token being read, shape (n_rows, n_tokens).
+        slots: The slot of each token being read, which is its position, shape (n_rows, n_tokens).
         n_seen: How many slots attention sees, from the first on; None for all.
     """
 
@@ -109,7 +101,6 @@ def mask_slots(slots: Tensor, *, n_slots: int, dtype: torch.dtype) -> Tensor:
     Args:
         slots: The slot of each token, shape (n_rows, n_tokens).
         n_slots: Slots per row.
-        dtype: The precision of the model.
 
     Returns:
         0 where a slot is seen, else minus infinity, shape (n_rows, 1, n_tokens, n_slots).

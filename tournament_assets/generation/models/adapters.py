@@ -18,10 +18,13 @@ from typing import Any
 from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import nn
-from transformers import AutoTokenizer
 
 from tournament_assets.foundation.errors import InputError
-from tournament_assets.generation.models.base_models import LoadedBase, transformers_logging_off
+from tournament_assets.generation.models.base_models import (
+    LoadedBase,
+    load_tokenizer,
+    transformers_logging_off,
+)
 from tournament_assets.generation.models.entrant_weights import (
     ADAPTER_CONFIG,
     ADAPTER_WEIGHTS,
@@ -166,11 +169,7 @@ def adapted_tokenizer(base: LoadedBase, folder: Path) -> Any:
     template = folder / "chat_template.jinja"
     if any((folder / file).is_file() for file in TOKENIZER_FILES):
         with transformers_logging_off():
-            tokenizer = AutoTokenizer.from_pretrained(
-                folder, local_files_only=True, trust_remote_code=False, padding_side="left"
-            )
-        if tokenizer.pad_token_id is None:
-            tokenizer.pad_token = tokenizer.eos_token
+            tokenizer = load_tokenizer(folder)
     elif template.is_file():
         tokenizer = copy.copy(base.tokenizer)
         tokenizer.chat_template = template.read_text(encoding="utf-8")

@@ -124,9 +124,6 @@ class LoadedBase:
     Attributes:
         tokenizer: It always has a padding token.
         model: The causal language model, in evaluation mode.
-        device: Where the model is.
-        dtype: The precision of its weights.
-        folder: What it was loaded from.
         is_spread: Whether its layers are on several cards.
         is_batchable: Whether batching leaves a row unchanged; a few models read padding or other
             rows.
@@ -163,13 +160,7 @@ class Residence:
     ) -> LoadedBase:
         """Return the model of a folder, loading it unless it is still there.
 
-        Args:
-            folder: The folder with `config.json`, the tokenizer and safetensors weights.
-            device: Where to put the model: `cpu`, `cuda` or `cuda:1`.
-            name: Begins every message, e.g. `entrant 'base'`.
-            dtype: One of `DTYPES`, or `auto` to choose by device.
-            max_memory: Bytes to use on each of several devices that share the model; None for one.
-            needs_template: Whether the folder must hold a chat template.
+        Arguments as for `check_weights` and `load_base`.
         """
         if problems := check_weights(folder, name=name, needs_template=needs_template):
             raise InputError(problems)
@@ -209,7 +200,7 @@ def load_base(
 
     Args:
         folder: A folder or GGUF file that passes `check_weights`.
-        device: Where to put the model.
+        device: Where to put the model: `cpu`, `cuda` or `cuda:1`.
         name: Begins every message, e.g. `entrant 'base'`.
         dtype: One of `DTYPES`, or `auto` to choose by device.
         max_memory: Bytes to use on each of several devices that share the layers; None for `device`
@@ -231,13 +222,7 @@ def load_base(
             # CUDA graphs are recorded on the current card.
             torch.cuda.set_device(device)
         with transformers_logging_off():
-            tokenizer = AutoTokenizer.from_pretrained(
-                place,
-                local_files_only=True,
-                trust_remote_code=False,
-                padding_side="left",
-                **packed,
-            )
+            tokenizer = load_tokenizer(place, **packed)
             model, report = AutoModelForCausalLM.from_pretrained(
                 place,
                 local_files_only=True,
@@ -262,8 +247,6 @@ def load_base(
         ) from error
     _refuse_gaps(report, name=name, folder=folder)
     refuse_mismatch(tokenizer, model, name=name)
-    if tokenizer.pad_token_id is None:
-        tokenizer.pad_token = tokenizer.eos_token
     # generate() takes every setting we leave open from here: a repetition penalty suggested by the
     # model's authors would apply although the entrant's description does not name it.
     model.generation_config = GenerationConfig(eos_token_id=model.generation_config.eos_token_id)
@@ -278,6 +261,20 @@ def load_base(
         is_spread=max_memory is not None,
         is_batchable=can_share,
     )
+
+
+def load_tokenizer(folder: Path, **packed: str) -> Any:
+    """Load a tokenizer that pads on the left, by its end token where it has no other.
+
+    Args:
+        packed: The GGUF file of the folder that holds it, if one does.
+    """
+    tokenizer = AutoTokenizer.from_pretrained(
+        folder, local_files_only=True, trust_remote_code=False, padding_side="left", **packed
+    )
+    if tokenizer.pad_token_id is None:
+        tokenizer.pad_token = tokenizer.eos_token
+    return tokenizer
 
 
 def _refuse_gaps(report: Any, *, name: str, folder: Path) -> None:
@@ -337,11 +334,7 @@ Below, threads wait for one another longer than they work: on 2 busy cores the b
 
 @contextmanager
 def decoding_threads(n_parameters: int) -> Iterator[None]:
-    """Decode a small model on one thread inside the `with` block, a large one on all of them.
-
-    Args:
-        n_parameters: The model's size.
-    """
+    """Decode a small model on one thread inside the `with` block, a large one on all of them."""
     before = torch.get_num_threads()
     if n_parameters < _WORTH_SHARING:
         torch.set_num_threads(1)

@@ -120,7 +120,6 @@ def _read_on(
     """Return the first row's logits of tokens that `generate` writes with its cache.
 
     Args:
-        length: Tokens of the row.
         tokens: Writes these, beside a row that is longer; None writes greedily, and alone.
 
     Returns:

@@ -46,7 +46,6 @@ class AskedPrompt(EncodedPrompt):
     """One prompt, ready to be read: the tokens of the whole conversation up to the response.
 
     Attributes:
-        text: What it says.
         is_padded: Whether it is padded; False if it is read alone.
         sample: The number of the wanted answer, from 1.
     """
@@ -103,7 +102,6 @@ def encode_chat(
 
     Args:
         tokenizer: The model's, with a chat template.
-        text: What the user says.
         system_prompt: Put before it, if given.
         chat_template: Replaces the tokenizer's own, if given; `NO_TEMPLATE` for the text alone.
         arguments: Further variables for the chat template.
@@ -151,18 +149,11 @@ def encode_prompts(
 ) -> list[AskedPrompt]:
     """Encode prompts for a model.
 
-    Args:
-        tokenizer: The model's, with a chat template.
-        system_prompt: Put before each of them, if given.
+    Args, where they are not those of `encode_chat`:
         max_new_tokens: The most tokens of a response.
         context: The most tokens the model can read; None if it does not say.
-        chat_template: Replaces the tokenizer's own, if given; `NO_TEMPLATE` for the texts alone.
-        arguments: Further variables for the chat template.
-        today: What a chat template is told that asks for the date.
-        seed: The entrant's seed.
         is_padded: Whether they are padded so that they can share batches.
         too_long: Takes the reason of each prompt that is left out, by id; None refuses all prompts.
-        name: Begins every message, e.g. `entrant 'base'`.
 
     Raises:
         InputError: If a prompt and its response do not fit into the context and `too_long` is None.
@@ -223,10 +214,7 @@ def refuse_unread_arguments(
 ) -> None:
     """Refuse variables that a chat template never reads, since they would change no response.
 
-    Args:
-        arguments: Variables by name.
-        chat_template: Replaces the tokenizer's own, if given.
-        name: Begins every message, e.g. `entrant 'base'`.
+    Arguments as for `encode_chat`.
     """
     if not arguments:
         return

@@ -22,6 +22,7 @@ from tournament_assets.tournament.hydra_entrants import NeededShards
 
 LFS_PREFIX = b"version https://git-lfs"
 """The beginning of a Git-LFS pointer, a file whose content was not downloaded."""
+LFS_PROBLEM = "a Git-LFS pointer; expected the content itself; run 'git lfs pull' in that checkout"
 
 TOKENIZER_FILES = (
     "tokenizer.json",
@@ -200,10 +201,7 @@ def check_adapter(folder: Path, *, name: str) -> list[str]:
 
 
 def _pointer_problem(pointers: list[str], folder: Path, *, name: str) -> str:
-    return (
-        f"{name}: in {str(folder)!r} {_listed(pointers)} a Git-LFS pointer; "
-        "expected the content itself; run 'git lfs pull' in that checkout"
-    )
+    return f"{name}: in {str(folder)!r} {_listed(pointers)} {LFS_PROBLEM}"
 
 
 def fingerprint_weights(folder: Path) -> str:
@@ -413,8 +411,6 @@ def find_shards(needed: NeededShards, folder: Path, *, what: str) -> list[Path]:
     """Find the files of one adapter.
 
     Args:
-        needed: Their names.
-        folder: Their folder.
         what: Begins every message.
     """
     shards: list[Path] = []
@@ -431,10 +427,7 @@ def find_shards(needed: NeededShards, folder: Path, *, what: str) -> list[Path]:
                 "expected one; write a narrower pattern"
             )
         elif is_lfs_pointer(present[0]):
-            problems.append(
-                f"{what}: {str(present[0])!r} is a Git-LFS pointer; expected the content itself; "
-                "run 'git lfs pull' in that checkout"
-            )
+            problems.append(f"{what}: {str(present[0])!r} is {LFS_PROBLEM}")
         else:
             shards.append(present[0])
     if missing:
@@ -471,7 +464,6 @@ def kind_problems(config: Mapping[str, Any], *, folder: Path) -> list[str]:
     """Find what in a model's `config.json` shows that it cannot play.
 
     Args:
-        config: The file's content.
         folder: The model's folder, for messages.
 
     Returns:
@@ -566,8 +558,7 @@ def cut_problems(paths: Sequence[Path]) -> list[str]:
     """
     problems = []
     for path in paths:
-        size = path.stat().st_size
-        expected = _whole_length(path)
+        size, expected = path.stat().st_size, _whole_length(path)
         if expected is None:
             problems.append(
                 f"{str(path)!r} ({size} bytes) does not begin as a safetensors file does; "
