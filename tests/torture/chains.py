@@ -1,7 +1,7 @@
 """Chains of launches under a budget: waits that run out, processes that are killed, batches late.
 
 Each chain draws a tournament (protocol, dimensions, a jury, stopping early, a trial), a budget of
-1.05 to 3 times what its judging is expected to cost, and what becomes of each launch. Whatever
+1.05 to 3 times what its judging is expected to cost, or too little, and what becomes of each launch. Whatever
 happens, what was paid is collected, nothing is bought twice in a batch, nothing is spent beyond the
 budget, and the chain ends with every verdict, or with a sentence that names a sum that is enough.
 """
@@ -28,6 +28,8 @@ from tournament_assets.judging.costs.prices import load_newest_prices
 from tournament_assets.tournament.judges import ConfiguredPrice
 
 _ENOUGH = re.compile(r"raise judging\.budget\.usd to \$([\d.,]*\d)")
+_SHARE_OF_SHORT = 0.25
+"""How many budgets are too small, so that they have to be raised."""
 _MOST_HAZARDS, _MOST_LAUNCHES = 5, 14
 _GRACE_SECONDS = 1.0
 """How long a batch whose creation was not confirmed is looked for."""
@@ -120,7 +122,9 @@ class Chain:
 def run_chain(folder: Path, nursery: Nursery, seed: int) -> Chain:
     """Run the chain of a seed to its end, and check it."""
     random = Random(seed)
-    name, share = random.choice(sorted(TRIALS)), random.uniform(1.05, 3.0)
+    name = random.choice(sorted(TRIALS))
+    is_short = random.random() < _SHARE_OF_SHORT
+    share = random.uniform(0.2, 1.0) if is_short else random.uniform(1.05, 3.0)
     with budget_trial(folder, name, share) as (paid, limit):
         if random.random() < 0.3 and TRIALS[name][1] == BOTH:
             paid.project.merge_config(modes={"pilot": {"channel": "auto"}})

@@ -7,7 +7,6 @@ import pytest
 from benchmarks.power import design_of, predicted_power, realised_power
 from benchmarks.simulated_tournaments import Design, draw_tournament, limit_of_bradley_terry
 from tournament_assets.extras.planning.power import (
-    ELO_PER_NAT,
     JudgingNoise,
     PowerCurve,
     adaptive_prompts,
@@ -16,7 +15,7 @@ from tournament_assets.extras.planning.power import (
     win_share,
 )
 from tournament_assets.foundation.errors import InputError
-from tournament_assets.ratings.bradley_terry import log_strengths
+from tournament_assets.ratings.bradley_terry import ELO_PER_NAT, log_strengths
 from tournament_assets.ratings.sequential import StoppingRule, decide
 
 NOISE = JudgingNoise(4, tied=0.15, split=0.1, prompt_sd=1.0)
