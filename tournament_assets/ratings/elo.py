@@ -25,8 +25,8 @@ from tournament_assets.ratings.elo_traces import EloTraces
 from tournament_assets.ratings.intervals import percentile_interval
 from tournament_assets.ratings.matches import Matches, require_count, require_k_factor
 
-_FEW_UPDATES = 500_000
-"""What numpy and Python update in the time in which numba is loaded; compiling takes 2 s more."""
+_FEW_UPDATES = 4_000_000
+"""What Python updates in the time in which numba is loaded; compiling takes 2 s more."""
 
 
 def compute_elo_permutation(

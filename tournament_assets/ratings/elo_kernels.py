@@ -7,6 +7,7 @@ is one array to shuffle.
 """
 
 import math
+import sys
 
 import numpy as np
 from numpy.typing import NDArray
@@ -81,24 +82,29 @@ def rate_few(
     initial_rating: float,
     base: float,
 ) -> NDArray[np.float64]:
-    """Rate as `rate_exactly`, bit for bit, without numba: sooner than that is loaded, for few."""
-    lanes = np.arange(len(orderings))
-    ratings = np.full((k_factors.size, lanes.size, n_entrants), initial_rating)
-    for matches in orderings.T:
-        ahead = matches >> (_ENTRANT_BITS + _SHARE_BITS)
-        behind = (matches >> _SHARE_BITS) & _ENTRANT
-        gaps = (ratings[:, lanes, behind] - ratings[:, lanes, ahead]) / 400.0
-        # One by one: numpy's power of an array rounds as the processor likes.
-        powers = np.array([_power(base, gap) for gap in gaps.ravel().tolist()])
-        expected = 1.0 / (1.0 + powers.reshape(gaps.shape))
-        change = k_factors[:, None] * (shares[matches & _SHARE] - expected)
-        ratings[:, lanes, ahead] += change
-        ratings[:, lanes, behind] -= change
+    """Rate as `rate_exactly`, bit for bit, without numba: sooner than that is loaded, for few.
+
+    Plain floats: numpy takes longer for one match than Python does, and its power of an array
+    rounds as the processor likes.
+    """
+    ratings = np.empty((k_factors.size, len(orderings), n_entrants))
+    columns = (
+        orderings >> (_ENTRANT_BITS + _SHARE_BITS),
+        (orderings >> _SHARE_BITS) & _ENTRANT,
+        shares[orderings & _SHARE],
+    )
+    for lane, matches in enumerate(zip(*(column.tolist() for column in columns), strict=True)):
+        for index, k_factor in enumerate(k_factors.tolist()):
+            rated = [initial_rating] * n_entrants
+            for ahead, behind, share in zip(*matches, strict=True):
+                exponent = (rated[behind] - rated[ahead]) / 400.0
+                power = math.pow(base, exponent) if exponent < _LARGEST_EXPONENT else math.inf
+                change = k_factor * (share - 1.0 / (1.0 + power))
+                rated[ahead] += change
+                rated[behind] -= change
+            ratings[index, lane] = rated
     return ratings
 
 
-def _power(base: float, exponent: float) -> float:
-    try:
-        return math.pow(base, exponent)
-    except OverflowError:
-        return math.inf
+_LARGEST_EXPONENT = math.log10(sys.float_info.max)
+"""From here on a power of 10 is infinite."""
