@@ -31,7 +31,7 @@ ANTHROPIC = JudgeService(
     url_variable="ANTHROPIC_BASE_URL",
     usual_models=("claude-",),
     is_in_keys=False,
-    takes=("effort", "thinking_budget", "extra_body"),
+    takes=("effort", "thinking", "extra_body"),
 )
 OPENAI_API = JudgeService(
     name="openai_api",
