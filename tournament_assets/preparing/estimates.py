@@ -234,7 +234,7 @@ class _JudgeToPrice:
             judge_model=model,
             prices_of=prices.date,
             price=prices.models.get(model),
-            price_source="judging.prices" if model in prices.configured else prices.source,
+            price_source=prices.source_of(model),
             batch_discount=prices.discount(self._channel),
             workloads=self._workloads,
             assumed_responses=0,

@@ -110,14 +110,14 @@ class PriceList:
         date: When they were published, such as `2026-09`.
         batch_discount: What a batch multiplies every price by.
         models: Prices by model id.
-        source: Where they were published.
+        sources: Where they were published, by what the names of models begin with.
         configured: Models whose prices the config gives.
     """
 
     date: str
     batch_discount: float
     models: Mapping[str, ModelPrice]
-    source: str = ""
+    sources: Mapping[str, str] = field(default_factory=dict)
     configured: tuple[str, ...] = ()
 
     def cost_usd(self, model: str, usage: TokenUsage, *, channel: Channel) -> float | None:
@@ -135,6 +135,12 @@ class PriceList:
         return {
             name: dollars * discount for name, dollars in zip(TOKEN_NAMES, by_kind, strict=True)
         }
+
+    def source_of(self, model: str) -> str:
+        """Return where a model's price comes from; empty where that is not known."""
+        if model in self.configured:
+            return "judging.prices"
+        return next((url for name, url in self.sources.items() if model.startswith(name)), "")
 
     def discount(self, channel: Channel) -> float:
         """Return what every price is multiplied by: a direct message pays it in full."""
@@ -196,7 +202,7 @@ def load_newest_prices(configured: Mapping[str, ConfiguredPrice] | None = None) 
         date=newest.name.removesuffix(".yaml"),
         batch_discount=content["batch_discount"],
         models={**listed, **priced},
-        source=content.get("source", ""),
+        sources=content["sources"],
         configured=tuple(own),
     )
 
