@@ -158,7 +158,7 @@ def test_prices_of_a_config_come_before_those_of_the_list_and_are_dear_where_the
     }
     prices = load_newest_prices(own)
     assert prices.models["claude-own"] == ModelPrice(3, 15, 6, 3, 1024)
-    assert prices.models["claude-opus-5-5"] == ModelPrice(1, 2, 3, 0.5, 1024)
+    assert prices.models["claude-opus-5-5"] == ModelPrice(1, 2, 3, 0.5, 1024, thinks=True)
     assert prices.configured == ("claude-own", "claude-opus-5-5")
     assert "claude-sonnet-5-5" in prices.models
 

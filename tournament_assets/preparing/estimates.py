@@ -198,7 +198,10 @@ class _JudgeToPrice:
         self._terms = judging_terms(plan, since=datetime.now(UTC), judges=[judge])
         self._channel = judge.row.channel
         self._observation, self._tokens_per_reply = observe_ledger(
-            ledger, judge.model, effort_of(judge.further_params)
+            ledger,
+            judge.model,
+            effort_of(judge.further_params),
+            price=self._terms.prices.models.get(judge.model),
         )
         self._workloads: dict[str, Workload] = {}
 
@@ -218,7 +221,7 @@ class _JudgeToPrice:
             find_answered=ledger.answered_keys,
             under_way=keys_under_way(ledger, scope),
             identical=2 * n_identical,
-            tokens_per_reply=self._tokens_per_reply,
+            tokens_per_reply=min(self._tokens_per_reply, judge.max_tokens),
             prices=self._terms.prices,
             counter=counter,
             channel=self._channel,
@@ -318,12 +321,13 @@ def estimate_responses(
 ) -> ResponseEstimate:
     """Price what is asked of a served entrant for its missing responses."""
     prices = response_terms(plan, since=datetime.now(UTC)).prices
-    _, expected = observe_ledger(ledger, entrant.model, on_responses=True)
+    price = prices.models.get(entrant.model)
+    _, expected = observe_ledger(ledger, entrant.model, price=price, on_responses=True)
     channel = SERVICES[entrant.service].channel
     return ResponseEstimate(
         entrant_id=entrant.entrant_id,
         model=entrant.model,
-        price=prices.models.get(entrant.model),
+        price=price,
         discount=prices.discount(channel),
         workload=measure_workload(
             list(build_response_requests(entrant, missing).values()),

@@ -12,10 +12,10 @@ from tournament_assets.foundation.errors import BudgetError, InputError, JudgeEr
 from tournament_assets.foundation.formatting import format_plural
 from tournament_assets.judging.batch_service import AsksDirectly, Channel
 from tournament_assets.judging.costs.estimates import (
-    ASSUMED_OUTPUT_TOKENS,
     MIN_OBSERVED_REPLIES,
     Observation,
     Workload,
+    assume_reply_tokens,
     mean_request_usd,
     measure_workload,
     observe_replies,
@@ -23,6 +23,7 @@ from tournament_assets.judging.costs.estimates import (
 from tournament_assets.judging.costs.prices import (
     Budget,
     BudgetTerms,
+    ModelPrice,
     judge_prices,
     load_newest_prices,
     most_usd,
@@ -100,13 +101,18 @@ def open_ledger(url: str) -> "Iterator[Ledger]":
 
 
 def observe_ledger(
-    ledger: "Ledger", judge_model: str, effort: str | None = None, *, on_responses: bool = False
+    ledger: "Ledger",
+    judge_model: str,
+    effort: str | None = None,
+    *,
+    price: ModelPrice | None = None,
+    on_responses: bool = False,
 ) -> tuple[Observation | None, float]:
     """Return a summary of a model's replies at an effort, and the tokens to expect of one."""
     spendings = ledger.spending_since(on_responses=on_responses)
     observation = observe_replies(spendings, judge_model, effort)
     if observation is None:
-        return None, ASSUMED_OUTPUT_TOKENS
+        return None, assume_reply_tokens(effort, price)
     return observation, observation.output_tokens_per_reply
 
 
@@ -116,13 +122,16 @@ def observe_run(
     effort: str | None = None,
     *,
     since: datetime,
+    price: ModelPrice | None = None,
     on_responses: bool = False,
 ) -> float:
     """Return the tokens to expect of a reply, learned from the replies since a run began.
 
     If they are few, they are averaged with the earlier expectation.
     """
-    _, expected = observe_ledger(ledger, judge_model, effort, on_responses=on_responses)
+    _, expected = observe_ledger(
+        ledger, judge_model, effort, price=price, on_responses=on_responses
+    )
     now = ledger.spending_since(since, on_responses=on_responses)
     fresh = [spending for spending in now if spending.is_by(judge_model, effort)]
     n_fresh = sum(spending.n_replies for spending in fresh)
@@ -249,12 +258,14 @@ def check_affordable(
         if not requests or is_free_model(model):
             continue
         effort = effort_of(requests[0].params)
-        tokens = observe_run(ledger, model, effort, since=since, on_responses=terms.on_responses)
+        price = terms.prices.models.get(model)
+        tokens = observe_run(
+            ledger, model, effort, since=since, price=price, on_responses=terms.on_responses
+        )
         most = max(request.params["max_tokens"] for request in requests)
         workload = measure_workload(
             requests, find_answered=lambda _keys: frozenset(), tokens_per_reply=min(tokens, most)
         )
-        price = terms.prices.models.get(model)
         discount = terms.prices.discount(channel)
         dollars = None if price is None else workload.dearest_usd(price, discount=discount)
         planned.append((model, workload, dollars))

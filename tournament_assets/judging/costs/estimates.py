@@ -19,7 +19,10 @@ from tournament_assets.judging.requests.requests import ModelRequest
 CHARACTERS_PER_TOKEN = 4.0
 """English text; the provider's own count differs by some per cent."""
 ASSUMED_OUTPUT_TOKENS = 450.0
-"""Assumed tokens of a reply if the ledger holds too few replies to learn from."""
+"""Assumed tokens of a verdict with its reasons, where there are too few replies to learn from."""
+ASSUMED_THOUGHT_TOKENS = 1050.0
+"""Assumed tokens of the thoughts before it, of a model that thinks."""
+_WITHOUT_THOUGHTS = frozenset({"disabled", "between_tools", "none"})
 SAMPLED_REQUESTS = 20
 """How many requests of a dimension the service counts if it is asked to."""
 MOST_AHEAD, ONE_AHEAD_IN = 10, 10
@@ -43,6 +46,22 @@ class Observation:
     n_replies: int
     output_tokens_per_reply: float
     cache_hit_rate: float | None
+
+
+def assume_reply_tokens(effort: str | None, price: ModelPrice | None) -> float:
+    """Return the tokens to expect of a reply before there are any to learn from.
+
+    Args:
+        effort: How hard requests let the model think, as `requests.effort_of` says it.
+        price: The model's row in the price list, which says whether it thinks by itself.
+    """
+    words = (effort or "").split()
+    budget = sum(int(word) for word in words if word.isdecimal())
+    if budget:
+        return ASSUMED_OUTPUT_TOKENS + budget
+    by_itself = price is not None and price.thinks and _WITHOUT_THOUGHTS.isdisjoint(words)
+    thinks = by_itself or "adaptive" in words
+    return ASSUMED_OUTPUT_TOKENS + (ASSUMED_THOUGHT_TOKENS if thinks else 0.0)
 
 
 def observe_replies(

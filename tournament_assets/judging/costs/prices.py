@@ -41,6 +41,7 @@ class ModelPrice:
         cache_read: Input tokens read from the cache.
         min_cacheable_tokens: A prefix shorter than this is not cached.
         max_prompt_tokens: The longest prompt that these prices hold for; None for any.
+        thinks: Whether the model thinks before it replies, unless it is told not to.
     """
 
     input: float
@@ -49,6 +50,7 @@ class ModelPrice:
     cache_read: float
     min_cacheable_tokens: int
     max_prompt_tokens: int | None = None
+    thinks: bool = False
 
     @property
     def break_even_hit_rate(self) -> float:
@@ -187,6 +189,7 @@ def load_newest_prices(configured: Mapping[str, ConfiguredPrice] | None = None) 
     newest = _newest_file()
     content = _read_list(newest_prices_hash())
     added, own = added_rows_by_name("prices", content["models"]), configured or {}
+    listed = {model: ModelPrice(**prices) for model, prices in content["models"].items()}
     priced = {
         model: ModelPrice(
             input=price.input,
@@ -194,10 +197,10 @@ def load_newest_prices(configured: Mapping[str, ConfiguredPrice] | None = None) 
             cache_write_1h=price.write_price,
             cache_read=price.read_price,
             min_cacheable_tokens=price.min_cacheable_tokens,
+            thinks=model in listed and listed[model].thinks,
         )
         for model, price in {**added, **own}.items()
     }
-    listed = {model: ModelPrice(**prices) for model, prices in content["models"].items()}
     return PriceList(
         date=newest.name.removesuffix(".yaml"),
         batch_discount=content["batch_discount"],
