@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from tournament_assets.foundation.errors import InputError
 from tournament_assets.foundation.extensions import added_rows
+from tournament_assets.foundation.formatting import hint_at
 from tournament_assets.judging.batch_service import TokenCounter
 from tournament_assets.judging.costs.estimates import (
     CHARACTERS_PER_TOKEN,
@@ -238,6 +239,7 @@ class _JudgeToPrice:
             prices_of=prices.date,
             price=prices.models.get(model),
             price_source=prices.source_of(model),
+            hint="" if model in prices.models else hint_at(model, prices.models, cutoff=0.8),
             batch_discount=prices.discount(self._channel),
             workloads=self._workloads,
             assumed_responses=0,

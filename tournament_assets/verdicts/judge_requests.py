@@ -9,7 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
 from tournament_assets.foundation.errors import BudgetError, InputError, JudgeError
-from tournament_assets.foundation.formatting import format_plural
+from tournament_assets.foundation.formatting import format_plural, hint_at
 from tournament_assets.judging.batch_service import AsksDirectly, Channel
 from tournament_assets.judging.costs.estimates import (
     MIN_OBSERVED_REPLIES,
@@ -142,12 +142,14 @@ def observe_run(
 
 def price_problem(config: TournamentConfig, judge: Judge) -> str | None:
     """Explain that a judge has no known price although its service may bill it, or None."""
-    if not judge.row.needs_price or judge.model in judge_prices(config, judge.model).models:
+    prices = judge_prices(config, judge.model).models
+    if not judge.row.needs_price or judge.model in prices:
         return None
     return (
         f"the judge {judge.name!r} has service {judge.service!r} and no price of {judge.model!r} "
         "is known; expected what a million tokens cost; write judging: {prices: "
         f"{{{judge.model}: {{input: 2.0, output: 8.0}}}}}}, with 0 for both where it costs nothing"
+        f"{hint_at(judge.model, prices, cutoff=0.8)}"
     )
 
 

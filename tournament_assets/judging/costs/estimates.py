@@ -28,6 +28,7 @@ SAMPLED_REQUESTS = 20
 MOST_AHEAD, ONE_AHEAD_IN = 10, 10
 """One request in so many is asked directly before the others, and so many at the most."""
 _MOST_WAITS = 99
+"""So many batches or more are too many to count on."""
 MIN_OBSERVED_REPLIES = 30
 """From this many replies on, a model's observed replies replace the assumption."""
 
@@ -243,6 +244,7 @@ class JudgingEstimate:
         anchor_requests: The requests that a scheduled rerun repeats besides, to see whether the
             judge drifts.
         cautions: What to know of the judge before it is paid.
+        hint: Which priced model an unpriced one may be meant to be, as the end of a sentence.
     """
 
     mode: str
@@ -263,6 +265,7 @@ class JudgingEstimate:
     rounds: "RoundsEstimate | None" = None
     anchor_requests: int = 0
     cautions: tuple[str, ...] = ()
+    hint: str = ""
 
     @property
     def anchor_usd(self) -> float | None:
@@ -372,11 +375,12 @@ class JudgingEstimate:
     def waits(self) -> int | None:
         """About how many batches go out one after another, each when the one before is billed.
 
-        None if unknown, or if there is no budget, nothing in batches or no room at all.
+        None if unknown, or if there is no budget, nothing in batches, or a budget that does not
+        hold the plan.
         """
         planned, most = self.planned_usd, self.most_usd
         paid = [each for each in self.by_judge if not each.is_free and each.price is not None]
-        if self.budget is None or not planned or not most or not self.budget.left_usd:
+        if self.budget is None or not planned or not most or self.budget_problem is not None:
             return None
         if all(each.batch_discount == 1.0 for each in paid):
             return None
@@ -396,7 +400,7 @@ class JudgingEstimate:
             left, share, reserved = left - sent * planned, share - sent, known
             if share <= 0 or left <= 0:
                 return n_waits
-        return _MOST_WAITS
+        return None
 
     @property
     def response_problem(self) -> str | None:
