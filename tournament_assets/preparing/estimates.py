@@ -199,10 +199,7 @@ class _JudgeToPrice:
         self._terms = judging_terms(plan, since=datetime.now(UTC), judges=[judge])
         self._channel = judge.row.channel
         self._observation, self._tokens_per_reply = observe_ledger(
-            ledger,
-            judge.model,
-            effort_of(judge.further_params),
-            price=self._terms.prices.models.get(judge.model),
+            ledger, self._terms, judge.model, effort_of(judge.further_params)
         )
         self._workloads: dict[str, Workload] = {}
 
@@ -322,14 +319,14 @@ def estimate_responses(
     ledger: Ledger,
 ) -> ResponseEstimate:
     """Price what is asked of a served entrant for its missing responses."""
-    prices = response_terms(plan, since=datetime.now(UTC)).prices
-    price = prices.models.get(entrant.model)
-    _, expected = observe_ledger(ledger, entrant.model, price=price, on_responses=True)
+    terms = response_terms(plan, since=datetime.now(UTC))
+    prices = terms.prices
+    _, expected = observe_ledger(ledger, terms, entrant.model)
     channel = SERVICES[entrant.service].channel
     return ResponseEstimate(
         entrant_id=entrant.entrant_id,
         model=entrant.model,
-        price=price,
+        price=prices.models.get(entrant.model),
         discount=prices.discount(channel),
         workload=measure_workload(
             list(build_response_requests(entrant, missing).values()),

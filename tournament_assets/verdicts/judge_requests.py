@@ -23,7 +23,6 @@ from tournament_assets.judging.costs.estimates import (
 from tournament_assets.judging.costs.prices import (
     Budget,
     BudgetTerms,
-    ModelPrice,
     judge_prices,
     load_newest_prices,
     most_usd,
@@ -101,39 +100,26 @@ def open_ledger(url: str) -> "Iterator[Ledger]":
 
 
 def observe_ledger(
-    ledger: "Ledger",
-    judge_model: str,
-    effort: str | None = None,
-    *,
-    price: ModelPrice | None = None,
-    on_responses: bool = False,
+    ledger: "Ledger", terms: BudgetTerms, model: str, effort: str | None = None
 ) -> tuple[Observation | None, float]:
     """Return a summary of a model's replies at an effort, and the tokens to expect of one."""
-    spendings = ledger.spending_since(on_responses=on_responses)
-    observation = observe_replies(spendings, judge_model, effort)
+    spendings = ledger.spending_since(on_responses=terms.on_responses)
+    observation = observe_replies(spendings, model, effort)
     if observation is None:
-        return None, assume_reply_tokens(effort, price)
+        return None, assume_reply_tokens(effort, terms.prices.models.get(model))
     return observation, observation.output_tokens_per_reply
 
 
 def observe_run(
-    ledger: "Ledger",
-    judge_model: str,
-    effort: str | None = None,
-    *,
-    since: datetime,
-    price: ModelPrice | None = None,
-    on_responses: bool = False,
+    ledger: "Ledger", terms: BudgetTerms, model: str, effort: str | None, *, since: datetime
 ) -> float:
     """Return the tokens to expect of a reply, learned from the replies since a run began.
 
     If they are few, they are averaged with the earlier expectation.
     """
-    _, expected = observe_ledger(
-        ledger, judge_model, effort, price=price, on_responses=on_responses
-    )
-    now = ledger.spending_since(since, on_responses=on_responses)
-    fresh = [spending for spending in now if spending.is_by(judge_model, effort)]
+    _, expected = observe_ledger(ledger, terms, model, effort)
+    now = ledger.spending_since(since, on_responses=terms.on_responses)
+    fresh = [spending for spending in now if spending.is_by(model, effort)]
     n_fresh = sum(spending.n_replies for spending in fresh)
     tokens = sum(spending.usage.output_tokens for spending in fresh)
     n_old = max(0, MIN_OBSERVED_REPLIES - n_fresh)
@@ -260,14 +246,12 @@ def check_affordable(
         if not requests or is_free_model(model):
             continue
         effort = effort_of(requests[0].params)
-        price = terms.prices.models.get(model)
-        tokens = observe_run(
-            ledger, model, effort, since=since, price=price, on_responses=terms.on_responses
-        )
+        tokens = observe_run(ledger, terms, model, effort, since=since)
         most = max(request.params["max_tokens"] for request in requests)
         workload = measure_workload(
             requests, find_answered=lambda _keys: frozenset(), tokens_per_reply=min(tokens, most)
         )
+        price = terms.prices.models.get(model)
         discount = terms.prices.discount(channel)
         dollars = None if price is None else workload.dearest_usd(price, discount=discount)
         planned.append((model, workload, dollars))

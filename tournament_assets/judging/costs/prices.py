@@ -192,11 +192,11 @@ def load_newest_prices(configured: Mapping[str, ConfiguredPrice] | None = None) 
     listed = {model: ModelPrice(**prices) for model, prices in content["models"].items()}
     priced = {
         model: ModelPrice(
-            input=price.input,
-            output=price.output,
-            cache_write_1h=price.write_price,
-            cache_read=price.read_price,
-            min_cacheable_tokens=price.min_cacheable_tokens,
+            price.input,
+            price.output,
+            price.write_price,
+            price.read_price,
+            price.min_cacheable_tokens,
             thinks=model in listed and listed[model].thinks,
         )
         for model, price in {**added, **own}.items()
