@@ -221,9 +221,11 @@ class Judge(RequestAdditions):
     def further_params(self) -> JsonObject:
         """What its requests hold besides those of any judge, in the words of the Messages API."""
         effort, thinking, fields = self.effort, self.thinking, self.extra_body
-        kind: JsonObject = {"type": thinking}
-        if isinstance(thinking, ThinkingBudget):
-            kind = {"type": "enabled", "budget_tokens": thinking.budget}
+        kind: JsonObject = (
+            {"type": "enabled", "budget_tokens": thinking.budget}
+            if isinstance(thinking, ThinkingBudget)
+            else {"type": thinking}
+        )
         return {
             **({} if effort is None else {"output_config": {"effort": effort}}),
             **({} if thinking is None else {"thinking": kind}),
