@@ -222,39 +222,33 @@ def test_the_name_of_a_judge_tells_its_service_its_address_and_its_key(
     assert estimate.costs_nothing or estimate.planned_usd
 
 
-def test_a_judge_whose_price_nobody_knows_needs_one_before_anything_is_written(
-    tmp_path: Path,
-) -> None:
-    place, mistyped = str(tmp_path / "a"), ("--judge", "gpt-5-mimi")
-    code, said = run("init", place, *mistyped)
-    assert (code, (tmp_path / "a").exists()) == (2, False)
-    assert "add --price INPUT OUTPUT in US dollars" in said
-    assert "did you mean 'gpt-5-mini'?" in said
-    assert run("init", place, "--judge", "https://api.example.com/v1#m")[0] == 2
-    assert run("init", place, "--judge", "claude-1", "--budget", "5")[0] == 2
-    code, said = run("init", place, *mistyped, "--budget", "5", "--price", "2", "8.5")
-    assert code == 0, said
-    price = load_config(tmp_path / "a" / "configs" / "a.yaml").config.judging.prices["gpt-5-mimi"]
-    assert (price.input, price.output) == (2.0, 8.5)
-
-
 @pytest.mark.parametrize(
     ("judge", "words"),
     [
+        ("gpt-5-mimi", "add --price INPUT OUTPUT in US dollars"),
+        ("gpt-5-mimi", "did you mean 'gpt-5-mini'?"),
+        ("claude-1", "add --price"),
+        ("https://api.example.com/v1#m", "add --price"),
         ("oracle-1", "the judge is 'oracle-1'; expected a model whose name tells its service"),
         ("ollama:", "the judge is 'ollama:'; expected"),
         ("anthropic:loopback-1", "expected a served model"),
-        ("http://gpu/v1", "the judge is a URL; expected"),
         ("http://ada:hunter2@gpu/v1#m", "the URL holds a user name"),
     ],
 )
-def test_a_judge_that_cannot_be_one_is_refused_before_anything_is_written(
+def test_a_judge_that_cannot_be_asked_or_priced_is_refused_before_anything_is_written(
     tmp_path: Path, judge: str, words: str
 ) -> None:
-    code, said = run("init", str(tmp_path / "a"), "--judge", judge, "--price", "1", "1")
+    code, said = run("init", str(tmp_path / "a"), "--judge", judge, "--budget", "5")
     assert (code, (tmp_path / "a").exists()) == (2, False)
     assert words in said
     assert "hunter2" not in said
+
+
+def test_a_price_given_with_the_judge_is_written(tmp_path: Path) -> None:
+    options = ("--judge", "gpt-5-mimi", "--budget", "5", "--price", "2", "8.5")
+    assert run("init", str(tmp_path / "a"), *options)[0] == 0
+    price = load_config(tmp_path / "a" / "configs" / "a.yaml").config.judging.prices["gpt-5-mimi"]
+    assert (price.input, price.output) == (2.0, 8.5)
 
 
 def test_a_project_whose_judge_is_a_url_runs(tmp_path: Path) -> None:
