@@ -10,12 +10,14 @@ import yaml
 from click.testing import CliRunner
 
 import tournament_assets as ta
+from tests.chat_server import MODEL, chat_server
 from tournament_assets.cli import main
 from tournament_assets.cli.configuration import render_page
 from tournament_assets.foundation.errors import InputError
 from tournament_assets.graph.run_options import RunOptions
 from tournament_assets.launching import run_tournament
 from tournament_assets.ledger import Ledger
+from tournament_assets.preparing.estimates import estimate_tournament
 from tournament_assets.preparing.existing_work import existing_requests
 from tournament_assets.preparing.preflight import refuse_bad_input
 from tournament_assets.project.config_files import load_config
@@ -192,14 +194,72 @@ def test_judge_and_budget_are_filled_in(tmp_path: Path) -> None:
     assert values.judging.budget.usd == 5
     code, said = run("init", str(tmp_path / "b"), *options)
     assert said.endswith("--mode pilot\n")
-    options[-1] = "openai_api:my-model"
-    assert run("init", str(tmp_path / "c"), *options)[0] == 0
-    assert load_config(tmp_path / "c" / "configs" / "c.yaml").config.judges[0].model == "my-model"
-    options[-1] = "oracle-1"
-    code, said = run("init", str(tmp_path / "d"), *options)
-    assert code == 2
-    assert "the judge is 'oracle-1'; expected a model whose name tells its service" in said
-    assert not (tmp_path / "d").exists()
+
+
+GEMINI = "https://generativelanguage.googleapis.com/v1beta/openai"
+
+
+@pytest.mark.parametrize(
+    ("judge", "service", "model", "base_url", "key_variable"),
+    [
+        ("gpt-5-mini", "openai_batch", "gpt-5-mini", None, "OPENAI_API_KEY"),
+        ("openai_api:gpt-6-sol", "openai_api", "gpt-6-sol", None, "OPENAI_API_KEY"),
+        ("gemini-4-neon", "openai_api", "gemini-4-neon", GEMINI, "GEMINI_API_KEY"),
+        ("ollama:qwen3:4b", "openai_api", "qwen3:4b", "http://127.0.0.1:11434/v1", ""),
+        ("http://gpu/v1#org/m:x", "openai_api", "org/m:x", "http://gpu/v1", ""),
+    ],
+)
+def test_the_name_of_a_judge_tells_its_service_its_address_and_its_key(
+    tmp_path: Path, judge: str, service: str, model: str, base_url: str | None, key_variable: str
+) -> None:
+    code, said = run("init", str(tmp_path / "a"), "--judge", judge, "--budget", "5")
+    assert (code, said.endswith("--mode headline\n")) == (0, True), said
+    plan = plan_of(tmp_path / "a" / "configs" / "a.yaml")
+    (written,) = plan.config.judges
+    assert (written.service, written.model, written.base_url) == (service, model, base_url)
+    assert written.key_variable == key_variable
+    estimate = estimate_tournament(plan, "headline")
+    assert estimate.costs_nothing or estimate.planned_usd
+
+
+@pytest.mark.parametrize(
+    ("judge", "words"),
+    [
+        ("gpt-5-mimi", "add --price INPUT OUTPUT in US dollars"),
+        ("gpt-5-mimi", "did you mean 'gpt-5-mini'?"),
+        ("claude-1", "add --price"),
+        ("https://api.example.com/v1#m", "add --price"),
+        ("oracle-1", "the judge is 'oracle-1'; expected a model whose name tells its service"),
+        ("ollama:", "the judge is 'ollama:'; expected"),
+        ("anthropic:loopback-1", "expected a served model"),
+        ("http://ada:hunter2@gpu/v1#m", "the URL holds a user name"),
+    ],
+)
+def test_a_judge_that_cannot_be_asked_or_priced_is_refused_before_anything_is_written(
+    tmp_path: Path, judge: str, words: str
+) -> None:
+    code, said = run("init", str(tmp_path / "a"), "--judge", judge, "--budget", "5")
+    assert (code, (tmp_path / "a").exists()) == (2, False)
+    assert words in said
+    assert "hunter2" not in said
+
+
+def test_a_price_given_with_the_judge_is_written(tmp_path: Path) -> None:
+    options = ("--judge", "gpt-5-mimi", "--budget", "5", "--price", "2", "8.5")
+    assert run("init", str(tmp_path / "a"), *options)[0] == 0
+    price = load_config(tmp_path / "a" / "configs" / "a.yaml").config.judging.prices["gpt-5-mimi"]
+    assert (price.input, price.output) == (2.0, 8.5)
+
+
+def test_a_project_whose_judge_is_a_url_runs(tmp_path: Path) -> None:
+    with chat_server() as server:
+        server.reply = lambda _body: "Alike.\nVERDICT: A"
+        code, said = run("init", str(tmp_path / "a"), "--judge", f"{server.url}#{MODEL}")
+        assert code == 0, said
+        config = tmp_path / "a" / "configs" / "a.yaml"
+        ta.load(config, environment={}).run("headline", record=False)
+    assert {each.body["model"] for each in server.asked} == {MODEL}
+    assert n_replies(tmp_path / "a") == len(server.asked)
 
 
 def n_replies(folder: Path) -> int:

@@ -251,16 +251,23 @@ def test_an_estimate_needs_neither_weights_nor_key_and_names_the_price(tmp_path:
     assert "51 % cache" in output
 
 
-def test_an_estimate_for_a_model_without_a_price_says_so(
-    project: SmallProject,
+@pytest.mark.parametrize(
+    ("model", "words"),
+    [
+        ("claude-unheard-of", "'claude-unheard-of'; the requests"),
+        ("claude-opsu-4-5", "'claude-opsu-4-5'; did you mean 'claude-opus-4-5'?"),
+    ],
+)
+def test_an_estimate_for_a_model_without_a_price_says_so_and_names_a_close_one(
+    project: SmallProject, model: str, words: str
 ) -> None:
     project.seat({"service": "anthropic", "model": "claude-1"})
     code, output = run(
         *("estimate", "--config", str(project.config_path), "--mode", "pilot"),
-        *("--judge-model", "claude-unheard-of"),
+        *("--judge-model", model),
     )
     assert code == 0
-    assert "'claude-unheard-of'" in output
+    assert words in " ".join(output.split())
 
 
 def test_an_estimate_refuses_the_model_of_another_service_as_a_run_does(

@@ -291,3 +291,23 @@ def test_other_thresholds_make_what_is_said_first_out_of_date(tmp_path: Path) ->
     changed = {name for name, version in versions().items() if version != before[name]}
     of_extras = {row.name for row in added_rows("assets")}
     assert changed - of_extras == {"audit", "leaderboard", "report", "measures"}
+
+
+@pytest.mark.parametrize(
+    "setting",
+    [
+        {"thinking": "adaptive"},
+        {"thinking": {"budget": 1024}},
+        {"effort": "low"},
+    ],
+)
+def test_what_a_judge_is_sent_is_a_setting_of_its_requests(
+    tmp_path: Path, setting: dict[str, Any]
+) -> None:
+    project = make_project(tmp_path / "project", service="anthropic")
+    project.edit_judges(max_tokens=2048)
+    before = settings_versions(load_plan(project.config_path, {}))
+    project.edit_judges(**setting)
+    after = settings_versions(load_plan(project.config_path, {}))
+    changed = {name for name in after if after[name] != before[name]}
+    assert changed == {"judge_requests", "judge_replies"}

@@ -140,7 +140,7 @@ def test_the_estimate_is_a_table_of_what_is_to_be_asked_and_its_price(tmp_path: 
         row = rows[dimension]
         assert row.asked == OPUS
         assert row.presentations == row.to_ask == presentations
-        assert row.output_tokens == presentations * 450
+        assert row.output_tokens == presentations * 512
         prices = (row.usd_all_hits, row.usd_uncached, row.usd_no_hits)
         least, plain, most = (usd or 0 for usd in prices)
         assert 0 < least < plain < most

@@ -7,13 +7,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tournament_assets.judging.costs.estimates import (
-    ASSUMED_OUTPUT_TOKENS,
     Workload,
+    assume_reply_tokens,
     mean_request_usd,
     measure_workload,
     observe_replies,
 )
-from tournament_assets.judging.costs.prices import ModelPrice, Spending, most_usd
+from tournament_assets.judging.costs.prices import (
+    ModelPrice,
+    Spending,
+    load_newest_prices,
+    most_usd,
+)
 from tournament_assets.judging.requests.requests import JudgeRequest, JudgeRequests
 
 from .builders import PAIR, RUBRIC, SETTINGS, keys_of, requests_for
@@ -227,13 +232,31 @@ def test_thirty_replies_of_a_model_tell_what_one_takes() -> None:
     assert observed is not None
     assert observed.n_replies == 30
     assert observed.output_tokens_per_reply == pytest.approx(400.0)
-    assert ASSUMED_OUTPUT_TOKENS == 450.0
     of_effort = [replies(40), replace(replies(40, output=900), effort="high")]
     for effort, tokens in ((None, 300.0), ("high", 900.0)):
         observed = observe_replies(of_effort, "opus", effort)
         assert observed is not None
         assert observed.output_tokens_per_reply == tokens
     assert observe_replies(of_effort, "opus", "low") is None
+
+
+@pytest.mark.parametrize(
+    ("model", "effort", "tokens"),
+    [
+        ("claude-opus-4-5", None, 450.0),
+        ("claude-opus-4-5", "2048", 450.0 + 2048),
+        ("claude-opus-4-6", "adaptive", 1500.0),
+        ("claude-opus-5-5", "low adaptive", 1500.0),
+        ("claude-sonnet-5-5", "high between_tools", 450.0),
+        ("gpt-6.2-sol", None, 1500.0),
+        ("gpt-6-sol", "none", 450.0),
+        ("my-model", None, 450.0),
+    ],
+)
+def test_the_first_estimate_counts_thoughts_where_a_model_thinks(
+    model: str, effort: str | None, tokens: float
+) -> None:
+    assert assume_reply_tokens(effort, load_newest_prices().models.get(model)) == tokens
 
 
 def test_the_hit_rate_is_that_of_batches_among_the_requests_that_could_be_cached() -> None:

@@ -86,7 +86,7 @@ def test_every_price_is_a_number_of_dollars() -> None:
     assert prices.models
     for price in prices.models.values():
         assert isinstance(price, ModelPrice)
-        assert 0 < price.cache_read < price.input < price.cache_write_1h < price.output
+        assert 0 < price.cache_read <= price.input <= price.cache_write_1h <= price.output
 
 
 @pytest.mark.parametrize(
@@ -107,6 +107,10 @@ def test_every_price_is_a_number_of_dollars() -> None:
         ("claude-sonnet-4-5", 3 + 15 + 6 + 0.3),
         ("claude-haiku-5-5", 0.1 + 0.5 + 0.2 + 0.01),
         ("claude-haiku-4-5", 1 + 5 + 2 + 0.1),
+        ("claude-fable-5-2", 8 + 40 + 16 + 0.2),
+        ("gpt-6.2-sol", 2 + 10 + 2.5 + 0.1),
+        ("gpt-5-mini", 0.25 + 2 + 0.25 + 0.025),
+        ("gemini-4-hydrogen", 1.5 + 7.5 + 1.5 + 0.075),
     ],
 )
 def test_every_model_that_is_served_has_its_prices_and_half_of_them_in_batches(
@@ -118,8 +122,8 @@ def test_every_model_that_is_served_has_its_prices_and_half_of_them_in_batches(
     assert prices.cost_usd(model, usage, channel="batch") == pytest.approx(dollars / 2)
 
 
-# The published page had no price for them in October 2026.
-UNPRICED = {"claude-fable-5-2", "claude-mythos-5-2", "claude-mythos-preview"}
+# No published page had a price for it in November 2026.
+UNPRICED = {"claude-mythos-preview"}
 SNAPSHOT = re.compile(r"(?P<model>.+)-20\d{6}")
 
 
@@ -132,8 +136,17 @@ def test_every_model_that_the_sdk_names_has_a_price_or_is_known_to_have_none() -
     assert names - set(snapshots) - priced == UNPRICED
 
 
-def test_the_list_says_where_its_prices_were_published() -> None:
-    assert load_newest_prices().source.startswith("https://platform.claude.com/docs/")
+def test_the_list_says_where_every_price_was_published() -> None:
+    prices = load_newest_prices({"claude-opus-5-5": ConfiguredPrice(input=1, output=2)})
+    places = {model: prices.source_of(model) for model in prices.models}
+    assert all(places.values())
+    assert {place.split("/")[2] for place in places.values() if "/" in place} == {
+        "platform.claude.com",
+        "developers.openai.com",
+        "ai.google.dev",
+    }
+    assert places["claude-opus-5-5"] == "judging.prices"
+    assert prices.source_of("my-model") == ""
 
 
 def test_prices_of_a_config_come_before_those_of_the_list_and_are_dear_where_they_are_silent() -> (
@@ -145,7 +158,7 @@ def test_prices_of_a_config_come_before_those_of_the_list_and_are_dear_where_the
     }
     prices = load_newest_prices(own)
     assert prices.models["claude-own"] == ModelPrice(3, 15, 6, 3, 1024)
-    assert prices.models["claude-opus-5-5"] == ModelPrice(1, 2, 3, 0.5, 1024)
+    assert prices.models["claude-opus-5-5"] == ModelPrice(1, 2, 3, 0.5, 1024, thinks=True)
     assert prices.configured == ("claude-own", "claude-opus-5-5")
     assert "claude-sonnet-5-5" in prices.models
 

@@ -185,6 +185,21 @@ def test_the_number_of_waits_follows_from_what_is_set_aside_and_what_is_billed(
     assert replace(made, budget=None).waits is None
 
 
+@pytest.mark.parametrize("share", [0.01, 0.3, 0.999, 1.0, 1.0001])
+def test_a_budget_that_does_not_hold_the_plan_is_said_to_be_refused_and_counts_no_batches(
+    share: float,
+) -> None:
+    works = {"a": replace(FACTUALITY, most_usd=500.0)}
+    planned = estimate(workloads=works).planned_usd or 0.0
+    made = estimate(workloads=works, budget=budget(1.75 + share * planned))
+    words = " ".join(printed(made).split())
+    assert "99 batches" not in words
+    problem = made.budget_problem
+    assert ("a run is refused" in words) == (problem is not None) == (share < 1)
+    assert made.waits is None or made.waits < 99
+    assert problem is None or f"warning: {problem}" in words
+
+
 def test_what_is_asked_ahead_of_the_batches_pays_the_full_price() -> None:
     ahead = replace(CALIBRATION, ahead=10)
     assert ahead.dearest_usd(OPUS, discount=0.5) == pytest.approx(
@@ -209,7 +224,7 @@ def test_a_model_without_a_price_costs_nobody_knows_what() -> None:
     assert unknown.planned_usd is None
     assert estimate_totals(unknown)["usd_uncached"] is None
     assert estimate_rows(unknown)[0].usd_all_hits is None
-    assert "'claude-unheard-of'" in printed(unknown)
+    assert "'claude-unheard-of'; the requests" in " ".join(printed(unknown).split())
     assert unknown.budget_problem is None
     assert "no price" in str(estimate(**UNKNOWN, budget=budget()).budget_problem)
 

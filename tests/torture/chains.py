@@ -1,9 +1,10 @@
 """Chains of launches under a budget: waits that run out, processes that are killed, batches late.
 
 Each chain draws a tournament (protocol, dimensions, a jury, stopping early, a trial), a budget of
-1.05 to 3 times what its judging is expected to cost, or too little, and what becomes of each launch. Whatever
-happens, what was paid is collected, nothing is bought twice in a batch, nothing is spent beyond the
-budget, and the chain ends with every verdict, or with a sentence that names a sum that is enough.
+1.05 to 3 times what its judging is expected to cost, or one that is too small, and what becomes of
+each launch. Whatever happens, what was paid is collected, nothing is bought twice in a batch,
+nothing is spent beyond the budget, and the chain ends with every verdict, or with a sentence that
+names a sum that is enough.
 """
 
 import re

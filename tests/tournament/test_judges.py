@@ -2,9 +2,10 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from anthropic.types import ThinkingConfigParam
 from hypothesis import assume, given
 from hypothesis import strategies as st
-from pydantic import ValidationError
+from pydantic import TypeAdapter, ValidationError
 
 from tests.judging.builders import SETTINGS, requests_for
 from tests.tournament.test_config import load
@@ -21,6 +22,7 @@ from tournament_assets.tournament.judges import (
     parse_rubric,
 )
 
+ENABLED = {"type": "enabled", "budget_tokens": 2048}
 TOY = replace(ANTHROPIC, name="toy", key_variable="TOY_KEY", is_in_keys=True)
 
 
@@ -49,7 +51,10 @@ def test_a_revision_a_temperature_and_another_service_name_other_requests(
         judge(temperature=0.5),
         judge(effort="low"),
         judge(effort="high"),
-        judge(thinking_budget=2048),
+        judge(thinking={"budget": 2048}),
+        judge(thinking="adaptive"),
+        judge(thinking="disabled"),
+        judge(thinking="between_tools"),
         judge(extra_body={"service_tier": "auto"}),
         judge(service="toy"),
         judge(service="toy", revision="2026-11"),
@@ -62,17 +67,27 @@ def test_a_revision_a_temperature_and_another_service_name_other_requests(
 
 def test_effort_and_further_fields_are_a_part_of_what_is_sent() -> None:
     fields = {"service_tier": "auto"}
-    asked = judge(effort="low", thinking_budget=2048, extra_body=fields)
+    asked = judge(effort="low", thinking={"budget": 2048}, extra_body=fields)
     settings = replace(SETTINGS, reply_format="json_schema", further=asked.further_params)
     (request, _) = requests_for(1, settings=settings)
     assert request.params["output_config"].keys() == {"effort", "format"}
     sent = message_body(request.params)
     assert (sent["service_tier"], "extra_body" in sent) == ("auto", False)
-    assert sent["thinking"] == {"type": "enabled", "budget_tokens": 2048}
+    assert sent["thinking"] == ENABLED
     chat = chat_body(request.params, Dialect("max_tokens"))
     assert (chat["reasoning_effort"], chat["service_tier"]) == ("low", "auto")
     assert "thinking" not in chat
     assert effort_of(request.params) == "low 2048"
+
+
+def test_thinking_is_named_as_the_sdk_names_it() -> None:
+    kinds = ("adaptive", "between_tools", "disabled", {"budget": 2048})
+    asked = [judge(thinking=kind).further_params["thinking"] for kind in kinds]
+    assert asked == [*({"type": kind} for kind in kinds[:3]), ENABLED]
+    checked = TypeAdapter(ThinkingConfigParam).validate_python
+    assert [checked(thinking) for thinking in asked] == asked
+    assert effort_of({"thinking": asked[0]}) == "adaptive"
+    assert judge(thinking="disabled", temperature=0.0).further_params["thinking"] == asked[2]
 
 
 @pytest.mark.parametrize(
@@ -80,9 +95,12 @@ def test_effort_and_further_fields_are_a_part_of_what_is_sent() -> None:
     [
         ({"effort": "Low!"}, "effort"),
         ({"effort": "low", "service": "loopback", "model": "loopback"}, "effort .* openai_batch"),
-        ({"thinking_budget": 8192}, "thinking_budget is 8192 and max_tokens is 8192"),
-        ({"thinking_budget": 2048, "temperature": 1.0}, "takes no temperature"),
-        ({"thinking_budget": 2048, "service": "openai_api"}, "expected service: anthropic with"),
+        ({"thinking": {"budget": 8192}}, "thinking.budget is 8192 and max_tokens is 8192"),
+        ({"thinking": {"budget": 2048}, "temperature": 1.0}, "takes no temperature"),
+        ({"thinking": "adaptive", "temperature": 1.0}, "takes no temperature"),
+        ({"thinking": "disabled", "service": "openai_api"}, "expected service: anthropic with"),
+        ({"thinking": "enabled"}, "'adaptive', 'between_tools' or 'disabled'"),
+        ({"thinking_budget": 2048}, "thinking_budget"),
         ({"extra_body": {"model": "dearer", "top_k": 1}}, "model cannot be set here"),
         ({"extra_body": {"reasoning_effort": "low"}}, "reasoning_effort cannot be set here"),
         ({"extra_body": {"system": "Say A."}}, "system cannot be set here"),

@@ -22,9 +22,11 @@ from pydantic_core import PydanticUndefined
 
 from tournament_assets.foundation.errors import InputError
 from tournament_assets.foundation.extensions import added_rows, added_rows_by_name
-from tournament_assets.project.config_files import load_config
+from tournament_assets.foundation.formatting import hint_at
+from tournament_assets.judging.costs.prices import load_newest_prices
 from tournament_assets.project.new_projects import (
     NewTournament,
+    named_judge,
     sample_tournament,
     write_new_project,
     written_rubrics,
@@ -45,6 +47,7 @@ from tournament_assets.serving.ui_server import (
 from tournament_assets.serving.web_access import address_of
 from tournament_assets.tournament.config import TournamentConfig
 from tournament_assets.tournament.judge_services import ServiceName
+from tournament_assets.tournament.judges import Judge
 
 _INTRODUCTION = """\
 # Configuration
@@ -79,8 +82,17 @@ _LIMITS = {"ge": "≥", "gt": ">", "le": "≤", "lt": "<"}
 @click.option(
     "--judge",
     metavar="MODEL",
-    help="Who judges: claude-…, or SERVICE:MODEL. By default the loopback judge, which costs "
-    "nothing and compares words alone.",
+    help="Who judges: claude-…, gpt-…, gemini-…, ollama:MODEL, a server's URL with the model after "
+    "it, as in http://HOST:PORT/v1#MODEL, or SERVICE:MODEL. By default the loopback judge, which "
+    "costs nothing and compares words alone.",
+)
+@click.option(
+    "--price",
+    nargs=2,
+    type=click.FloatRange(min=0),
+    metavar="INPUT OUTPUT",
+    help="What a million of the judge's tokens cost in US dollars, where the price list does not "
+    "name it, or the server asks for something else.",
 )
 @click.option(
     "--budget",
@@ -93,6 +105,7 @@ def init_command(
     answers_path: Path | None,
     columns: tuple[str, ...],
     judge: str | None,
+    price: tuple[float, float] | None,
     budget: float | None,
 ) -> None:
     """Write a tournament that runs as it is to DIR, by default this folder.
@@ -109,20 +122,34 @@ def init_command(
         for line in describe_answers(answers, title=str(answers_path)):
             click.echo(line)
         tournament = NewTournament(answers, written_rubrics(None))
-    tournament = replace(tournament, judge=judge or tournament.judge, budget_usd=budget)
+    name = judge or tournament.judge
+    tournament = replace(tournament, judge=name, budget_usd=budget, price=price)
+    asked = named_judge(name)
+    if price is None and (budget is not None or asked.row.needs_price):
+        _check_price(asked)
     project = write_new_project(folder, tournament)
     for path in project.files[: None if answers_path is None else 1]:
         click.echo(f"wrote {path}")
     if len(project.files) > 1 and answers_path is not None:
         click.echo(f"wrote {len(project.files) - 1} more files to {folder}")
-    service = load_config(project.config).config.judges[0].row
-    if answers_path is not None and not service.is_language_model:
+    if answers_path is not None and not asked.row.is_language_model:
         click.echo(
             "judge: a stand-in that compares words, for trying it out; "
             "--judge claude-… --budget USD names a real one"
         )
-    mode = "headline" if service.is_free or budget is not None else "pilot"
+    mode = "headline" if asked.is_free or budget is not None else "pilot"
     click.echo(f"next: tournament run --config {shlex.quote(str(project.config))} --mode {mode}")
+
+
+def _check_price(judge: Judge) -> None:
+    """Refuse a judge whose runs would be refused because nobody knows what it costs."""
+    prices = load_newest_prices()
+    if not judge.is_free and judge.model not in prices.models:
+        raise InputError(
+            f"the judge is {judge.model!r}, and the price list of {prices.date} does not name it; "
+            "expected what a million of its tokens cost; add --price INPUT OUTPUT in US dollars, "
+            f"such as --price 2.0 8.0{hint_at(judge.model, prices.models, cutoff=0.8)}"
+        )
 
 
 @click.command("configuration")

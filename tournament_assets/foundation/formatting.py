@@ -1,7 +1,8 @@
 """Numbers and lists as people read them; what is absent never looks like a number."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 from typing import Any
 
 from tournament_assets.foundation.estimates import Estimate
@@ -21,6 +22,16 @@ class Display:
 
     title: str
     text: Callable[[Any], str | int | None] = lambda value: value
+
+
+def hint_at(name: str, names: Iterable[str], *, cutoff: float = 0.6) -> str:
+    """Return `; did you mean …?` with the closest of some names; empty where none is close.
+
+    Args:
+        cutoff: How close it has to be, from 0 to 1, where 1 is the same.
+    """
+    close = get_close_matches(name, list(names), n=1, cutoff=cutoff)
+    return f"; did you mean {close[0]!r}?" if close else ""
 
 
 def format_rating(value: float | None) -> str:

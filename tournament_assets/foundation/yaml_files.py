@@ -4,7 +4,6 @@ A key that appears twice is refused, since YAML's readers would silently take th
 pydantic finds wrong with the values becomes sentences that name the keys that may stand there.
 """
 
-import difflib
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -17,6 +16,7 @@ from pydantic import BaseModel, ValidationError
 
 from tournament_assets.foundation.errors import InputError
 from tournament_assets.foundation.extensions import installed_extensions, installed_extras
+from tournament_assets.foundation.formatting import hint_at
 
 KeyPath = tuple[str | int, ...]
 """The keys and positions that lead to a value."""
@@ -341,9 +341,8 @@ def _explain(detail: Any, model: type[BaseModel], what: str) -> tuple[KeyPath, s
         return shown, f"{name} has {key} {tag!r}; expected one of {tags}"
     if kind == "extra_forbidden":
         known = sorted({key for member in beside for key in _fields_of(member)})
-        close = difflib.get_close_matches(str(shown[-1]), known, n=1)
-        hint = f"; did you mean {close[0]!r}?" if close else ""
-        if len(shown) == 1 and not close:  # an extra may have added it to a config's own keys
+        hint = hint_at(str(shown[-1]), known)
+        if len(shown) == 1 and not hint:  # an extra may have added it to a config's own keys
             names = (*installed_extras(), *map(str, installed_extensions()))
             hint = f"; installed extras are {', '.join(names) or 'none'}"
         return shown, f"unknown key {name!r}; expected one of {', '.join(known)}{hint}"

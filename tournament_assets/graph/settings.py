@@ -83,7 +83,7 @@ _ASKED_OF_A_JUDGE = (
     "temperature",
     "max_tokens",
     "effort",
-    "thinking_budget",
+    "thinking",
     "extra_body",
     "share",
 )

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from tournament_assets.foundation.errors import InputError
 from tournament_assets.foundation.extensions import added_rows
+from tournament_assets.foundation.formatting import hint_at
 from tournament_assets.judging.batch_service import Channel, TokenCounter
 from tournament_assets.judging.costs.estimates import (
     CHARACTERS_PER_TOKEN,
@@ -248,7 +249,7 @@ class _JudgeToPrice:
         self._terms = judging_terms(plan, since=datetime.now(UTC), judges=[judge])
         self._channel = channel
         self._observation, self._tokens_per_reply = observe_ledger(
-            ledger, judge.model, effort_of(judge.further_params)
+            ledger, self._terms, judge.model, effort_of(judge.further_params)
         )
         self._workloads: dict[str, Workload] = {}
 
@@ -268,7 +269,7 @@ class _JudgeToPrice:
             find_answered=ledger.answered_keys,
             under_way=keys_under_way(ledger, scope),
             identical=2 * n_identical,
-            tokens_per_reply=self._tokens_per_reply,
+            tokens_per_reply=min(self._tokens_per_reply, judge.max_tokens),
             prices=self._terms.prices,
             counter=counter,
             channel=self._channel,
@@ -284,7 +285,8 @@ class _JudgeToPrice:
             judge_model=model,
             prices_of=prices.date,
             price=prices.models.get(model),
-            price_source="judging.prices" if model in prices.configured else prices.source,
+            price_source=prices.source_of(model),
+            hint="" if model in prices.models else hint_at(model, prices.models, cutoff=0.8),
             batch_discount=prices.discount(self._channel),
             workloads=self._workloads,
             assumed_responses=0,
@@ -367,8 +369,9 @@ def estimate_responses(
     ledger: Ledger,
 ) -> ResponseEstimate:
     """Price what is asked of a served entrant for its missing responses."""
-    prices = response_terms(plan, since=datetime.now(UTC)).prices
-    _, expected = observe_ledger(ledger, entrant.model, on_responses=True)
+    terms = response_terms(plan, since=datetime.now(UTC))
+    prices = terms.prices
+    _, expected = observe_ledger(ledger, terms, entrant.model)
     channel = SERVICES[entrant.service].channel
     return ResponseEstimate(
         entrant_id=entrant.entrant_id,

@@ -14,11 +14,18 @@ from pathlib import Path
 from string import Template
 
 import yaml
+from pydantic import ValidationError
 
 from tournament_assets.foundation.errors import InputError, Problems
 from tournament_assets.recorded.answer_tables import AnswerTable, read_answers
 from tournament_assets.storage.atomic_files import write_bytes_atomically
-from tournament_assets.tournament.judge_services import SERVICES, service_for
+from tournament_assets.tournament.judge_services import (
+    KNOWN_SERVERS,
+    OPENAI_API,
+    SERVICES,
+    service_for,
+)
+from tournament_assets.tournament.judges import Judge
 
 _SAMPLES = resources.files("tournament_assets") / "data" / "project"
 _SAMPLE_RUBRICS = ("correctness", "usefulness")
@@ -36,9 +43,11 @@ class NewTournament:
     Attributes:
         answers: The prompts, the entrants and their answers.
         rubrics: The text of each dimension's rubric.
-        judge: A model, such as `claude-…`, or `service:model`.
+        judge: Who judges, as `named_judge` reads it.
         budget_usd: What judging may cost; None for no limit, in which case a judge that costs money
             judges only the pilot.
+        price: What a million tokens cost that the judge reads, and that it writes; None for what
+            the price list says.
         domain: What the judge is told the prompts are.
         about: The config's first comment.
         description: The tournament's description in the report.
@@ -50,6 +59,7 @@ class NewTournament:
     rubrics: Mapping[str, str]
     judge: str = LOOPBACK_MODEL
     budget_usd: float | None = None
+    price: tuple[float, float] | None = None
     domain: str = ""
     about: str = "A tournament of answers that were given already."
     description: str = "Answers that were given already."
@@ -188,6 +198,11 @@ def _json_lines(rows: Iterable[Mapping[str, str]]) -> str:
 def _config_text(tournament: NewTournament, tournament_id: str) -> str:
     template = Template((_SAMPLES / "config.yaml").read_text(encoding="utf-8"))
     share = min(0.5, math.ceil(100 * _PILOT_PROMPTS / len(tournament.answers.prompts)) / 100)
+    judge, prices = named_judge(tournament.judge), ""
+    if tournament.price is not None:
+        read, written = tournament.price
+        price = f"{{input: {read:g}, output: {written:g}}}"
+        prices = f"\n  prices: {{{json.dumps(judge.model)}: {price}}}"
     budget = f"budget: {{usd: {20 if tournament.budget_usd is None else tournament.budget_usd:g}}}"
     return template.substitute(
         about="\n# ".join(textwrap.wrap(tournament.about, 98)),
@@ -195,10 +210,10 @@ def _config_text(tournament: NewTournament, tournament_id: str) -> str:
         description=_scalar(tournament.description),
         share=f"{share:g}",
         dimensions="\n".join(_dimension_lines(tournament)),
-        judges="\n".join(_judge_lines(tournament.judge)),
+        judges="\n".join(_judge_lines(judge)),
         domain=f"  domain: {_scalar(tournament.domain)}"
         + ("" if tournament.domain else "  # such as code review"),
-        budget=f"  {'# ' if tournament.budget_usd is None else ''}{budget}",
+        budget=f"  {'# ' if tournament.budget_usd is None else ''}{budget}{prices}",
         entrants="\n".join(_entrant_lines(tournament)),
     )
 
@@ -215,22 +230,47 @@ def _dimension_lines(tournament: NewTournament) -> Iterator[str]:
             yield "    shows_gold_answer: true"
 
 
-def _judge_lines(judge: str) -> Iterator[str]:
-    """Yield the config's lines for a judge."""
-    service_name, colon, model = judge.partition(":")
-    if not colon or service_name not in SERVICES:
-        model = judge
-        service = service_for(model)
+def named_judge(text: str) -> Judge:
+    """Return the judge that a short text names.
+
+    Args:
+        text: A model whose name tells its service, such as `claude-…`, `gpt-…` or `gemini-…`;
+            `ollama:MODEL`; a server's base URL with the model as `#MODEL`; or `SERVICE:MODEL`.
+
+    Raises:
+        InputError: If it names none, or one that its service does not serve.
+    """
+    beginning, _, rest = text.partition(":")
+    known = next((begins for begins in KNOWN_SERVERS if text.startswith(begins)), None)
+    settings: dict[str, str] = {"service": OPENAI_API.name, "model": text}
+    if is_url := beginning in ("http", "https"):
+        settings["base_url"], _, settings["model"] = text.partition("#")
+    elif known is not None:
+        settings |= {**KNOWN_SERVERS[known], "model": rest if known.endswith(":") else text}
+    elif beginning in SERVICES:
+        settings = {"service": beginning, "model": rest}
     else:
-        service = SERVICES[service_name]
-    if service is None or not model.strip():
+        service = service_for(text)
+        settings["service"] = "" if service is None else service.name
+    try:
+        return Judge.model_validate(settings)
+    except ValidationError as error:
+        reasons = "; ".join(each["msg"] for each in error.errors(include_input=False))
         raise InputError(
-            f"the judge is {judge!r}; expected a model whose name tells its service, such as "
-            f"claude-…, or SERVICE:MODEL, with a service of {', '.join(SERVICES)}"
-        )
-    yield f"  - service: {service.name}"
-    yield f"    model: {_scalar(model)}"
-    if service.is_free:
+            f"the judge is {'a URL' if is_url else repr(text)}; expected a model whose name tells "
+            "its service, such as claude-…, gpt-… or gemini-…, ollama:MODEL, a server's URL with "
+            "the model after it, such as http://127.0.0.1:8000/v1#MODEL, or SERVICE:MODEL, with a "
+            f"service of {', '.join(SERVICES)} ({reasons})"
+        ) from None
+
+
+def _judge_lines(judge: Judge) -> Iterator[str]:
+    """Yield the config's lines for a judge."""
+    yield f"  - service: {judge.service}"
+    for name in ("model", "base_url", "api_key_env"):
+        if (value := getattr(judge, name)) is not None:
+            yield f"    {name}: {_scalar(value)}"
+    if judge.row.is_free:
         yield "    waiting: {poll_initial_seconds: 0.1, poll_max_seconds: 2.0}"
 
 

@@ -6,11 +6,11 @@ A service's SDK is imported when it is opened, so that definitions load without 
 from collections.abc import Callable, Collection, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from pathlib import Path
 from pkgutil import resolve_name
 
 from tournament_assets.foundation.errors import InputError
+from tournament_assets.foundation.formatting import hint_at
 from tournament_assets.judging.batch_service import AsksDirectly, ListsModels
 from tournament_assets.tournament.judge_services import SERVICES, ServiceConnection
 from tournament_assets.tournament.judges import Judge
@@ -50,10 +50,9 @@ def unknown_model_problem(
         return None
     listed = service.list_models() if isinstance(service, ListsModels) else []
     models = listed if is_free else [*listed, *priced]
-    close = get_close_matches(model, models, n=1, cutoff=0.8 if is_free else 0.6)
-    if is_free and not close:
+    hint = hint_at(model, models, cutoff=0.8 if is_free else 0.6)
+    if is_free and not hint:
         return None
-    hint = f"; did you mean {close[0]!r}?" if close else ""
     return (
         f"{what} has the model {model!r}, and {warning.removeprefix('warning: ')}; no price list "
         f"has it either{hint}; expected a model that is served; correct the name, or write its "

@@ -251,7 +251,7 @@ _SETTINGS = {
     "seed": "seed",
     "reasoning_effort": "effort",
     "output_config": "effort or reply_format",
-    "thinking": "thinking_budget",
+    "thinking": "thinking",
 }
 """Fields of a request that a config asks for by a setting, and the settings' names."""
 _ALIASES = {"response_format": ("json_schema", "grammar", "guided")}

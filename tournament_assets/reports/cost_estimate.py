@@ -5,10 +5,7 @@ from dataclasses import asdict
 from typing import Any
 
 from tournament_assets.foundation.formatting import format_share, format_usd
-from tournament_assets.judging.costs.estimates import (
-    ASSUMED_OUTPUT_TOKENS,
-    JudgingEstimate,
-)
+from tournament_assets.judging.costs.estimates import JudgingEstimate
 from tournament_assets.reports.rendering import render_part
 from tournament_assets.reports.report_tables import Document, ReportSection, ReportTable
 from tournament_assets.tournament.asset_rows import RequestsRow
@@ -135,7 +132,8 @@ def cost_sentences(part: str, estimate: JudgingEstimate) -> list[str]:
             `caching`: the share of cache hits from which caching pays, and the share so far;
             `unpriced`; or `notes`: the assumptions behind the figures.
     """
-    return render_part("judging_cost.jinja", part, estimate, ASSUMED_OUTPUT_TOKENS)
+    lengths = [each.tokens_per_reply for each in estimate.workloads.values()]
+    return render_part("judging_cost.jinja", part, estimate, max(lengths, default=0.0))
 
 
 def price_rows(estimate: JudgingEstimate) -> list[tuple[str, str]]:

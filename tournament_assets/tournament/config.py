@@ -4,7 +4,6 @@ Among them: the modes and when they run again, where checks turn red, and famili
 add keys of their own, to modes too. `yaml_files.py` reads YAML and finds a problem's line.
 """
 
-import difflib
 import zoneinfo
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -14,6 +13,7 @@ from tournament_assets.foundation.errors import InputError
 from tournament_assets.foundation.estimates import Resampling
 from tournament_assets.foundation.extensions import added_rows
 from tournament_assets.foundation.fingerprints import fingerprint
+from tournament_assets.foundation.formatting import hint_at
 from tournament_assets.tournament.entrants import AnyEntrant
 from tournament_assets.tournament.judges import (
     Aggregate,
@@ -59,8 +59,7 @@ class RerunSchedule(Frozen):
         try:
             zoneinfo.ZoneInfo(name)
         except (KeyError, ValueError, OSError):
-            close = difflib.get_close_matches(name, zoneinfo.available_timezones(), n=1)
-            hint = f"; did you mean {close[0]!r}?" if close else ""
+            hint = hint_at(name, zoneinfo.available_timezones())
             raise ValueError(
                 f"{name!r} is not a time zone; expected an IANA name such as 'Europe/Berlin'{hint}"
             ) from None

@@ -4,6 +4,8 @@ To add one, write a folder in `providers/` with a function that opens it, and ad
 other code names a service.
 """
 
+from collections.abc import Mapping
+
 from pydantic_core import PydanticKnownError
 
 from tournament_assets.foundation.extensions import added_rows
@@ -31,7 +33,7 @@ ANTHROPIC = JudgeService(
     url_variable="ANTHROPIC_BASE_URL",
     usual_models=("claude-",),
     is_in_keys=False,
-    takes=("effort", "thinking_budget", "extra_body"),
+    takes=("effort", "thinking", "extra_body"),
 )
 OPENAI_API = JudgeService(
     name="openai_api",
@@ -64,6 +66,14 @@ OPENAI_BATCH = JudgeService(
     max_batch_bytes=190_000_000,  # of 200 MB; the rest is for what each line begins with
     grace_seconds=60.0,
 )
+KNOWN_SERVERS: Mapping[str, Mapping[str, str]] = {
+    "ollama:": {"base_url": "http://127.0.0.1:11434/v1"},
+    "gemini-": {
+        "base_url": "https://generativelanguage.googleapis.com/v1beta/openai",
+        "api_key_env": "GEMINI_API_KEY",
+    },
+}
+"""Servers of OpenAI's protocol at known addresses, by what a name in `init --judge` begins with."""
 _CORE = (LOOPBACK, ANTHROPIC, OPENAI_BATCH, OPENAI_API)
 SERVICES: dict[str, JudgeService] = {
     row.name: row for row in (*_CORE, *added_rows("services", _CORE))

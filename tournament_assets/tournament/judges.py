@@ -63,6 +63,20 @@ class Waiting(Frozen):
     direct_fallback: bool = False
 
 
+class ThinkingBudget(Frozen):
+    """Thinking up to a number of tokens, of Claude models that still take one.
+
+    Attributes:
+        budget: The most tokens of a thought.
+    """
+
+    budget: int = Field(ge=1024)
+
+
+Thinking = Literal["adaptive", "between_tools", "disabled"] | ThinkingBudget
+"""Whether a Claude model thinks before it replies, in the words of the Messages API."""
+
+
 class Judge(RequestAdditions):
     """One judge: a model of a service, how it is reached, and how long it is waited for.
 
@@ -76,7 +90,10 @@ class Judge(RequestAdditions):
         max_tokens: The most tokens of one reply, thinking included.
         effort: How hard the model is to think, in the service's word, such as `low`; the model's
             own by default.
-        thinking_budget: The most tokens of a thought, of Claude models that take one.
+        thinking: Whether a Claude model thinks: `adaptive`, as much as it finds necessary,
+            `disabled`, `between_tools`, which here is off as well, or `{budget: N}`, at most N
+            tokens, which current models refuse; the model's own by default. Models differ in which
+            of these they take.
         extra_body: Further fields of every request.
         share: The share of the pairs that it judges, drawn by their names; at least one of several
             judges must judge all.
@@ -96,7 +113,7 @@ class Judge(RequestAdditions):
     temperature: float | None = Field(default=None, ge=0, le=2)
     max_tokens: int = Field(default=8192, ge=64)
     effort: str | None = Field(default=None, pattern=r"^[a-z]+$")
-    thinking_budget: int | None = Field(default=None, ge=1024)
+    thinking: Thinking | None = None
     extra_body: ExtraFields | None = None
     share: float = Field(default=1.0, gt=0, le=1)
     base_url: str | None = None
@@ -128,23 +145,22 @@ class Judge(RequestAdditions):
 
     @model_validator(mode="after")
     def _can_think(self) -> "Judge":
-        if self.thinking_budget is None:
-            return self
-        if self.thinking_budget >= self.max_tokens:
+        budget = self.thinking.budget if isinstance(self.thinking, ThinkingBudget) else 0
+        if budget >= self.max_tokens:
             raise ValueError(
-                f"thinking_budget is {self.thinking_budget} and max_tokens is {self.max_tokens}; "
+                f"thinking.budget is {budget} and max_tokens is {self.max_tokens}; "
                 "expected fewer tokens of thought than of the whole reply"
             )
-        if self.temperature is not None:
+        if (budget or self.thinking == "adaptive") and self.temperature is not None:
             raise ValueError(
-                "thinking_budget and temperature are given; expected one of them, because a model "
+                "thinking and temperature are given; expected one of them, because a model "
                 "that thinks takes no temperature"
             )
         return self
 
     @model_validator(mode="after")
     def _is_sent_what_its_service_takes(self) -> "Judge":
-        for name in ("effort", "thinking_budget", "extra_body", "headers", "query"):
+        for name in ("effort", "thinking", "extra_body", "headers", "query"):
             if getattr(self, name) is not None and name not in self.row.takes:
                 others = [each.name for each in SERVICES.values() if name in each.takes]
                 raise ValueError(
@@ -209,11 +225,15 @@ class Judge(RequestAdditions):
     @property
     def further_params(self) -> JsonObject:
         """What its requests hold besides those of any judge, in the words of the Messages API."""
-        effort, budget, fields = self.effort, self.thinking_budget, self.extra_body
-        thinking: JsonObject = {"type": "enabled", "budget_tokens": budget}
+        effort, thinking, fields = self.effort, self.thinking, self.extra_body
+        kind: JsonObject = (
+            {"type": "enabled", "budget_tokens": thinking.budget}
+            if isinstance(thinking, ThinkingBudget)
+            else {"type": thinking}
+        )
         return {
             **({} if effort is None else {"output_config": {"effort": effort}}),
-            **({} if budget is None else {"thinking": thinking}),
+            **({} if thinking is None else {"thinking": kind}),
             **({} if fields is None else {"extra_body": fields}),
         }
 

@@ -56,8 +56,8 @@ class JudgeService:
             empty if it serves models of any name.
         usual_models: How names of models begin for which this service is meant where none is named.
         is_free: Whether it costs nothing; its models need a prefix then, by which bills know them.
-        needs_price: Whether a model without a price is refused before anything is spent: no list
-            of prices that is shipped names its models.
+        needs_price: Whether a model without a price is refused before anything is spent, because
+            the service serves models that no list of prices names.
         is_language_model: Whether its verdicts say anything about quality.
         channel: How it is asked: in batches, or request by request where it takes none.
         max_batch_requests: The most requests of a batch; None for as many as usual.

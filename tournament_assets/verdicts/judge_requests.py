@@ -9,13 +9,13 @@ from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
 from tournament_assets.foundation.errors import BudgetError, InputError, JudgeError
-from tournament_assets.foundation.formatting import format_plural, format_usd
+from tournament_assets.foundation.formatting import format_plural, format_usd, hint_at
 from tournament_assets.judging.batch_service import AsksDirectly, Channel
 from tournament_assets.judging.costs.estimates import (
-    ASSUMED_OUTPUT_TOKENS,
     MIN_OBSERVED_REPLIES,
     Observation,
     Workload,
+    assume_reply_tokens,
     mean_request_usd,
     measure_workload,
     observe_replies,
@@ -100,31 +100,26 @@ def open_ledger(url: str) -> "Iterator[Ledger]":
 
 
 def observe_ledger(
-    ledger: "Ledger", judge_model: str, effort: str | None = None, *, on_responses: bool = False
+    ledger: "Ledger", terms: BudgetTerms, model: str, effort: str | None = None
 ) -> tuple[Observation | None, float]:
     """Return a summary of a model's replies at an effort, and the tokens to expect of one."""
-    spendings = ledger.spending_since(on_responses=on_responses)
-    observation = observe_replies(spendings, judge_model, effort)
+    spendings = ledger.spending_since(on_responses=terms.on_responses)
+    observation = observe_replies(spendings, model, effort)
     if observation is None:
-        return None, ASSUMED_OUTPUT_TOKENS
+        return None, assume_reply_tokens(effort, terms.prices.models.get(model))
     return observation, observation.output_tokens_per_reply
 
 
 def observe_run(
-    ledger: "Ledger",
-    judge_model: str,
-    effort: str | None = None,
-    *,
-    since: datetime,
-    on_responses: bool = False,
+    ledger: "Ledger", terms: BudgetTerms, model: str, effort: str | None, *, since: datetime
 ) -> float:
     """Return the tokens to expect of a reply, learned from the replies since a run began.
 
     If they are few, they are averaged with the earlier expectation.
     """
-    _, expected = observe_ledger(ledger, judge_model, effort, on_responses=on_responses)
-    now = ledger.spending_since(since, on_responses=on_responses)
-    fresh = [spending for spending in now if spending.is_by(judge_model, effort)]
+    _, expected = observe_ledger(ledger, terms, model, effort)
+    now = ledger.spending_since(since, on_responses=terms.on_responses)
+    fresh = [spending for spending in now if spending.is_by(model, effort)]
     n_fresh = sum(spending.n_replies for spending in fresh)
     tokens = sum(spending.usage.output_tokens for spending in fresh)
     n_old = max(0, MIN_OBSERVED_REPLIES - n_fresh)
@@ -133,12 +128,14 @@ def observe_run(
 
 def price_problem(config: TournamentConfig, judge: Judge) -> str | None:
     """Explain that a judge has no known price although its service may bill it, or None."""
-    if not judge.row.needs_price or judge.model in judge_prices(config, judge.model).models:
+    prices = judge_prices(config, judge.model).models
+    if not judge.row.needs_price or judge.model in prices:
         return None
     return (
         f"the judge {judge.name!r} has service {judge.service!r} and no price of {judge.model!r} "
         "is known; expected what a million tokens cost; write judging: {prices: "
         f"{{{judge.model}: {{input: 2.0, output: 8.0}}}}}}, with 0 for both where it costs nothing"
+        f"{hint_at(judge.model, prices, cutoff=0.8)}"
     )
 
 
@@ -270,7 +267,7 @@ def _priced(
         if not requests or is_free_model(model):
             continue
         effort = effort_of(requests[0].params)
-        tokens = observe_run(ledger, model, effort, since=since, on_responses=terms.on_responses)
+        tokens = observe_run(ledger, terms, model, effort, since=since)
         most = max(request.params["max_tokens"] for request in requests)
         workload = measure_workload(
             requests, find_answered=lambda _keys: frozenset(), tokens_per_reply=min(tokens, most)

@@ -553,12 +553,20 @@ def test_a_direct_question_is_sent_with_the_parameters_of_a_batch(script: Script
     assert "custom_id" not in json.loads(sent.body)
 
 
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("temperature", 0.0, "`temperature` is deprecated for this model."),
+        ("thinking", {"type": "enabled", "budget_tokens": 1024}, '"thinking.type.enabled" is not'),
+        ("thinking", {"type": "disabled"}, '"thinking.type.disabled" is not supported'),
+    ],
+)
 def test_a_setting_that_the_model_refuses_is_named_with_what_to_do(
-    connect: Opener, impostor: Impostor
+    connect: Opener, impostor: Impostor, name: str, value: Any, message: str
 ) -> None:
-    impostor.refuse(400, "invalid_request_error", "`temperature` is deprecated for this model.")
-    with pytest.raises(JudgeError, match="asks for temperature: remove it there") as caught:
-        connect(impostor.url).ask_directly(request(temperature=0.0))
+    impostor.refuse(400, "invalid_request_error", message)
+    with pytest.raises(JudgeError, match=f"asks for {name}: remove it there") as caught:
+        connect(impostor.url).ask_directly(request(**{name: value}))
     assert caught.value.failure is JudgeFailure.INVALID
 
 

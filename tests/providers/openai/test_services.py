@@ -131,13 +131,24 @@ def test_a_refusal_is_a_refusal_however_it_ended(chat: ChatServer) -> None:
     assert ask(chat).stop_reason == "refusal"
 
 
-def test_cached_tokens_are_told_from_others(chat: ChatServer) -> None:
+@pytest.mark.parametrize(
+    ("details", "usage"),
+    [
+        ({"cached_tokens": 512}, TokenUsage(188, 40, 0, 512)),
+        ({"cache_write_tokens": 600}, TokenUsage(100, 40, 600, 0)),
+        ({"cached_tokens": 512, "cache_write_tokens": 128}, TokenUsage(60, 40, 128, 512)),
+        ({"cached_tokens": 512, "cache_write_tokens": 600}, TokenUsage(0, 40, 188, 512)),
+    ],
+)
+def test_tokens_read_from_and_written_to_the_cache_are_told_from_others(
+    chat: ChatServer, details: dict[str, int], usage: TokenUsage
+) -> None:
     chat.usage = {
         "prompt_tokens": 700,
         "completion_tokens": 40,
-        "prompt_tokens_details": {"cached_tokens": 512},
+        "prompt_tokens_details": details,
     }
-    assert ask(chat).usage == TokenUsage(188, 40, cache_read_input_tokens=512)
+    assert ask(chat).usage == usage
     chat.usage = None
     assert ask(chat).usage is None
 

@@ -19,12 +19,16 @@ from tournament_assets.judging.requests.requests import ModelRequest
 CHARACTERS_PER_TOKEN = 4.0
 """English text; the provider's own count differs by some per cent."""
 ASSUMED_OUTPUT_TOKENS = 450.0
-"""Assumed tokens of a reply if the ledger holds too few replies to learn from."""
+"""Assumed tokens of a verdict with its reasons, where there are too few replies to learn from."""
+ASSUMED_THOUGHT_TOKENS = 1050.0
+"""Assumed tokens of the thoughts before it, of a model that thinks."""
+_WITHOUT_THOUGHTS = frozenset({"disabled", "between_tools", "none"})
 SAMPLED_REQUESTS = 20
 """How many requests of a dimension the service counts if it is asked to."""
 MOST_AHEAD, ONE_AHEAD_IN = 10, 10
 """One request in so many is asked directly before the others, and so many at the most."""
 _MOST_WAITS = 99
+"""So many batches or more are too many to count on."""
 MIN_OBSERVED_REPLIES = 30
 """From this many replies on, a model's observed replies replace the assumption."""
 
@@ -43,6 +47,22 @@ class Observation:
     n_replies: int
     output_tokens_per_reply: float
     cache_hit_rate: float | None
+
+
+def assume_reply_tokens(effort: str | None, price: ModelPrice | None) -> float:
+    """Return the tokens to expect of a reply before there are any to learn from.
+
+    Args:
+        effort: How hard requests let the model think, as `requests.effort_of` says it.
+        price: The model's row in the price list, which says whether it thinks by itself.
+    """
+    words = (effort or "").split()
+    budget = sum(int(word) for word in words if word.isdecimal())
+    if budget:
+        return ASSUMED_OUTPUT_TOKENS + budget
+    by_itself = price is not None and price.thinks and _WITHOUT_THOUGHTS.isdisjoint(words)
+    thinks = by_itself or "adaptive" in words
+    return ASSUMED_OUTPUT_TOKENS + (ASSUMED_THOUGHT_TOKENS if thinks else 0.0)
 
 
 def observe_replies(
@@ -224,6 +244,7 @@ class JudgingEstimate:
         anchor_requests: The requests that a scheduled rerun repeats besides, to see whether the
             judge drifts.
         cautions: What to know of the judge before it is paid.
+        hint: Which priced model an unpriced one may be meant to be, as the end of a sentence.
     """
 
     mode: str
@@ -244,6 +265,7 @@ class JudgingEstimate:
     rounds: "RoundsEstimate | None" = None
     anchor_requests: int = 0
     cautions: tuple[str, ...] = ()
+    hint: str = ""
 
     @property
     def anchor_usd(self) -> float | None:
@@ -353,11 +375,12 @@ class JudgingEstimate:
     def waits(self) -> int | None:
         """About how many batches go out one after another, each when the one before is billed.
 
-        None if unknown, or if there is no budget, nothing in batches or no room at all.
+        None if unknown, or if there is no budget, nothing in batches, or a budget that does not
+        hold the plan.
         """
         planned, most = self.planned_usd, self.most_usd
         paid = [each for each in self.by_judge if not each.is_free and each.price is not None]
-        if self.budget is None or not planned or not most or not self.budget.left_usd:
+        if self.budget is None or not planned or not most or self.budget_problem is not None:
             return None
         if all(each.batch_discount == 1.0 for each in paid):
             return None
@@ -377,7 +400,7 @@ class JudgingEstimate:
             left, share, reserved = left - sent * planned, share - sent, known
             if share <= 0 or left <= 0:
                 return n_waits
-        return _MOST_WAITS
+        return None
 
     @property
     def response_problem(self) -> str | None:

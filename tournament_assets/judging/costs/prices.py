@@ -42,6 +42,7 @@ class ModelPrice:
         cache_read: Input tokens read from the cache.
         min_cacheable_tokens: A prefix shorter than this is not cached.
         max_prompt_tokens: The longest prompt that these prices hold for; None for any.
+        thinks: Whether the model thinks before it replies, unless it is told not to.
     """
 
     input: float
@@ -50,6 +51,7 @@ class ModelPrice:
     cache_read: float
     min_cacheable_tokens: int
     max_prompt_tokens: int | None = None
+    thinks: bool = False
 
     @property
     def break_even_hit_rate(self) -> float:
@@ -111,14 +113,14 @@ class PriceList:
         date: When they were published, such as `2026-09`.
         batch_discount: What a batch multiplies every price by.
         models: Prices by model id.
-        source: Where they were published.
+        sources: Where they were published, by what the names of models begin with.
         configured: Models whose prices the config gives.
     """
 
     date: str
     batch_discount: float
     models: Mapping[str, ModelPrice]
-    source: str = ""
+    sources: Mapping[str, str] = field(default_factory=dict)
     configured: tuple[str, ...] = ()
 
     def cost_usd(self, model: str, usage: TokenUsage, *, channel: Channel) -> float | None:
@@ -136,6 +138,12 @@ class PriceList:
         return {
             name: dollars * discount for name, dollars in zip(TOKEN_NAMES, by_kind, strict=True)
         }
+
+    def source_of(self, model: str) -> str:
+        """Return where a model's price comes from; empty where that is not known."""
+        if model in self.configured:
+            return "judging.prices"
+        return next((url for name, url in self.sources.items() if model.startswith(name)), "")
 
     def discount(self, channel: Channel) -> float:
         """Return what every price is multiplied by: a direct message pays it in full."""
@@ -182,22 +190,23 @@ def load_newest_prices(configured: Mapping[str, ConfiguredPrice] | None = None) 
     newest = _newest_file()
     content = _read_list(newest_prices_hash())
     added, own = added_rows_by_name("prices", content["models"]), configured or {}
+    listed = {model: ModelPrice(**prices) for model, prices in content["models"].items()}
     priced = {
         model: ModelPrice(
-            input=price.input,
-            output=price.output,
-            cache_write_1h=price.write_price,
-            cache_read=price.read_price,
-            min_cacheable_tokens=price.min_cacheable_tokens,
+            price.input,
+            price.output,
+            price.write_price,
+            price.read_price,
+            price.min_cacheable_tokens,
+            thinks=model in listed and listed[model].thinks,
         )
         for model, price in {**added, **own}.items()
     }
-    listed = {model: ModelPrice(**prices) for model, prices in content["models"].items()}
     return PriceList(
         date=newest.name.removesuffix(".yaml"),
         batch_discount=content["batch_discount"],
         models={**listed, **priced},
-        source=content.get("source", ""),
+        sources=content["sources"],
         configured=tuple(own),
     )
 

@@ -258,10 +258,11 @@ def by_pair(pairs: Iterable[PairToJudge], asked: Sequence[JudgeRequests]) -> Ite
 
 
 def effort_of(params: Mapping[str, Any]) -> str | None:
-    """Return the thinking effort that a request names, in a word; None if it names none."""
+    """Return how hard a request lets the model think, in words; None if it does not say."""
     effort = params.get("output_config", {}).get("effort")
-    budget = params.get("thinking", {}).get("budget_tokens")
-    return " ".join(str(each) for each in (effort, budget) if each is not None) or None
+    thinking = params.get("thinking", {})
+    kind = thinking.get("budget_tokens", thinking.get("type"))
+    return " ".join(str(word) for word in (effort, kind) if word is not None) or None
 
 
 def with_larger_cap(request: AnyRequest) -> AnyRequest:

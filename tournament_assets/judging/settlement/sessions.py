@@ -53,8 +53,8 @@ Approval = Callable[[Sequence[ModelRequest], Channel], None]
 Listener = Callable[[Sequence[tuple[str, ReplyRow]]], None]
 """Called with rows, each with its request's key, as soon as the ledger holds them."""
 JUDGE_REMEDY = (
-    "correct the judge's max_tokens or model, or, if the service was at fault, ask again with "
-    "`tournament rejudge`"
+    "correct the judge's max_tokens, thinking or model, or, if the service was at fault, ask again "
+    "with `tournament rejudge`"
 )
 SERVER_REMEDY = (
     "see that the service answers and that base_url and key are right, and run again: what was "

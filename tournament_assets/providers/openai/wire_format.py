@@ -335,11 +335,12 @@ def read_usage(answer: JsonObject) -> TokenUsage | None:
     read, written = count_of(usage, "prompt_tokens"), count_of(usage, "completion_tokens")
     if read is None or written is None:
         return None
-    cached = count_of(mapping(usage.get("prompt_tokens_details")), "cached_tokens") or 0
-    cached = min(cached, read)
+    details = mapping(usage.get("prompt_tokens_details"))
+    cached = min(count_of(details, "cached_tokens") or 0, read)
+    stored = min(count_of(details, "cache_write_tokens") or 0, read - cached)
     # Some servers count a model's thinking only in the total.
     written = max(written, (count_of(usage, "total_tokens") or 0) - read)
-    return TokenUsage(read - cached, written, cache_read_input_tokens=cached)
+    return TokenUsage(read - cached - stored, written, stored, cached)
 
 
 _ADVICE = {
