@@ -113,9 +113,9 @@ def test_replies_that_are_longer_than_assumed_take_more_of_the_budget(
     treasurer: Treasurer, ledger: Ledger
 ) -> None:
     alone = treasurer.smallest_budget(100)
-    bill(ledger, "n1", [TokenUsage(output_tokens=2500)] * 30)
-    # 30 replies at 2,500 tokens were paid, and 100 of 1,000 tokens more than assumed are to be.
-    more = (30 * 2500 + 100 * 1000) * 20 * 0.5 / 1e6
+    bill(ledger, "n1", [TokenUsage(output_tokens=2000)] * 30)
+    # 30 replies at 2,000 tokens were paid, and 100 of 500 tokens more than assumed are to be.
+    more = (30 * 2000 + 100 * 500) * 20 * 0.5 / 1e6
     assert treasurer.smallest_budget(100) == pytest.approx(alone + more, rel=1e-6)
 
 
