@@ -131,7 +131,11 @@ def complete_responses(
         raise InputError(work.too_long.values())
     dtypes = _dtypes(stored)
     if len(dtypes) > 1:
-        work.warnings.append(_MIXED.format(found=_listed(dtypes)))
+        mixed = " and ".join(f"{dtype} ({count})" for dtype, count in dtypes.most_common())
+        work.warnings.append(
+            f"its responses were generated in {mixed}, which differ as two entrants may; name the "
+            "'dtype' of the entrant, and all are generated in it"
+        )
     return CompletedResponses(
         responses=responses,
         generated=sum(prompt.fingerprint in stored for prompt in missing),
@@ -145,20 +149,10 @@ def complete_responses(
     )
 
 
-_MIXED = (
-    "its responses were generated in {found}, which differ as two entrants may; name the 'dtype' "
-    "of the entrant, and all are generated in it"
-)
-
-
 def _dtypes(responses: Mapping[str, GeneratedResponse]) -> Counter[str]:
     """Count the responses by the precision that they were generated in, where that is known."""
     named = (response.diagnostics.get("dtype") for response in responses.values())
     return Counter(str(each) for each in named if each is not None)
-
-
-def _listed(dtypes: Counter[str]) -> str:
-    return " and ".join(f"{dtype} ({count})" for dtype, count in dtypes.most_common())
 
 
 @dataclass(slots=True)
