@@ -170,6 +170,14 @@ def chunks(keys: Iterable[str]) -> Iterator[list[str]]:
         yield ordered[start : start + _QUERY_CHUNK]
 
 
+def rows_with(
+    connection: sa.Connection, query: sa.Select[Any], column: sa.Column[str], keys: Iterable[str]
+) -> Iterator[sa.Row[Any]]:
+    """Yield the rows of a query whose column holds one of some keys, each key asked for once."""
+    for chunk in chunks(keys):
+        yield from connection.execute(query.where(column.in_(chunk)))
+
+
 def _is_file(database: str | None) -> bool:
     return bool(database) and database != ":memory:" and not str(database).startswith("file:")
 

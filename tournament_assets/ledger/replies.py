@@ -25,7 +25,14 @@ from tournament_assets.judging.settlement.records import (
     SubmittedBatch,
 )
 from tournament_assets.ledger import schema
-from tournament_assets.ledger.database import LedgerDatabase, chunks, read_time, storable, time_text
+from tournament_assets.ledger.database import (
+    LedgerDatabase,
+    chunks,
+    read_time,
+    rows_with,
+    storable,
+    time_text,
+)
 from tournament_assets.ledger.leases import LeaseRecords, is_of, scope_names, scope_of
 from tournament_assets.ledger.spending import SpendingRecords
 from tournament_assets.tournament.completions import Completion
@@ -42,14 +49,10 @@ class ReplyRecords(LedgerDatabase):
 
     def answered_keys(self, request_keys: Iterable[str], *, attempt: int = 1) -> set[str]:
         """Return which keys have a final reply to an attempt."""
-        answered: set[str] = set()
+        key = _TABLE.c.request_key
+        query = sa.select(key).where(_TABLE.c.attempt == attempt)
         with self._transaction() as connection:
-            for chunk in chunks(request_keys):
-                query = sa.select(_TABLE.c.request_key).where(
-                    _TABLE.c.request_key.in_(chunk), _TABLE.c.attempt == attempt
-                )
-                answered.update(connection.scalars(query))
-        return answered
+            return {row.request_key for row in rows_with(connection, query, key, request_keys)}
 
     def iterate_replies(
         self, request_keys: Iterable[str], *, with_raw: bool = False
@@ -78,20 +81,15 @@ class ReplyRecords(LedgerDatabase):
         Args:
             since: Leave out those that have not failed since then.
         """
-        reasons: dict[str, str] = {}
         table = schema.failures
+        query = sa.select(table).order_by(table.c.failure_id)
+        if since is not None:
+            query = query.where(table.c.failed_at >= time_text(since))
         with self._transaction() as connection:
-            for chunk in chunks(request_keys):
-                query = (
-                    sa.select(table)
-                    .where(table.c.request_key.in_(chunk))
-                    .order_by(table.c.failure_id)
-                )
-                if since is not None:
-                    query = query.where(table.c.failed_at >= time_text(since))
-                for row in connection.execute(query):
-                    reasons[row.request_key] = row.error_type or row.result_type
-        return reasons
+            return {
+                row.request_key: row.error_type or row.result_type
+                for row in rows_with(connection, query, table.c.request_key, request_keys)
+            }
 
     def keys_failed(self, result_type: str, *, times: int) -> set[str]:
         """Return requests that failed with a type of result at least a given number of times."""
@@ -135,27 +133,19 @@ class ReplyRecords(LedgerDatabase):
             }
             for key, row in final
         ]
-        wasted = 0
         with self._transaction() as connection:
             self._insert_new(connection, _TABLE, rows)
             by_key = {str(row["request_key"]): row for row in rows}
-            for chunk in chunks(by_key):
-                query = sa.select(_TABLE.c.request_key).where(
-                    _TABLE.c.request_key.in_(chunk),
-                    _TABLE.c.attempt == attempt,
-                    _TABLE.c.nonce != nonce,
-                )
-                twice = [by_key[key] for key in connection.scalars(query)]
-                wasted += len(twice)
-                self._insert_new(
-                    connection,
-                    schema.paid_twice,
-                    [
-                        {column.name: row[column.name] for column in schema.paid_twice.columns}
-                        for row in twice
-                    ],
-                )
-        return wasted
+            query = sa.select(_TABLE.c.request_key).where(
+                _TABLE.c.attempt == attempt, _TABLE.c.nonce != nonce
+            )
+            names = [column.name for column in schema.paid_twice.columns]
+            twice = [
+                {name: by_key[row.request_key][name] for name in names}
+                for row in rows_with(connection, query, _TABLE.c.request_key, by_key)
+            ]
+            self._insert_new(connection, schema.paid_twice, twice)
+        return len(twice)
 
     def record_failures(self, nonce: str, failed: Sequence[tuple[str, Reply]]) -> None:
         """Record requests that got no reply this time and may be asked again."""
@@ -260,22 +250,21 @@ class ResponseRecords(LedgerDatabase):
             cuts_thoughts: Whether what the model thinks aloud is no part of the response.
         """
         responses: dict[str, GeneratedResponse] = {}
+        table = schema.responses
+        query = sa.select(table).where(table.c.entrant_fingerprint == entrant_fingerprint)
         with self._transaction() as connection:
-            for chunk in chunks(prompt_fingerprints):
-                query = sa.select(schema.responses).where(
-                    schema.responses.c.entrant_fingerprint == entrant_fingerprint,
-                    schema.responses.c.prompt_fingerprint.in_(chunk),
+            for row in rows_with(
+                connection, query, table.c.prompt_fingerprint, prompt_fingerprints
+            ):
+                values = {name: row._mapping[name] for name in _RESPONSE_NAMES}
+                stored = GeneratedResponse(
+                    **values,
+                    diagnostics=json.loads(row.diagnostics),
+                    completion=row.completion and Completion.from_json(row.completion),
                 )
-                for row in connection.execute(query):
-                    values = {name: row._mapping[name] for name in _RESPONSE_NAMES}
-                    stored = GeneratedResponse(
-                        **values,
-                        diagnostics=json.loads(row.diagnostics),
-                        completion=row.completion and Completion.from_json(row.completion),
-                    )
-                    response = stored.read_again(cuts_thoughts=cuts_thoughts)
-                    if isinstance(response, GeneratedResponse):
-                        responses[row.prompt_fingerprint] = response
+                response = stored.read_again(cuts_thoughts=cuts_thoughts)
+                if isinstance(response, GeneratedResponse):
+                    responses[row.prompt_fingerprint] = response
         return responses
 
     def keep_responses(
@@ -355,12 +344,10 @@ class BatchRecords(LeaseRecords, SpendingRecords):
 
     def known_batch_ids(self, batch_ids: AbstractSet[str]) -> set[str]:
         """Return which of the provider's batch names are already recorded."""
-        recorded: set[str] = set()
+        named = _BATCHES.c.batch_id
         with self._transaction() as connection:
-            for chunk in chunks(batch_ids):
-                query = sa.select(_BATCHES.c.batch_id).where(_BATCHES.c.batch_id.in_(chunk))
-                recorded.update(connection.scalars(query))
-        return recorded
+            rows = rows_with(connection, sa.select(named), named, batch_ids)
+            return {row.batch_id for row in rows}
 
     def batch_states(
         self, *, batch_ids: AbstractSet[str] = frozenset(), nonces: AbstractSet[str] = frozenset()
@@ -369,9 +356,9 @@ class BatchRecords(LeaseRecords, SpendingRecords):
         states: dict[str, str] = {}
         with self._transaction() as connection:
             for column, names in ((_BATCHES.c.batch_id, batch_ids), (_BATCHES.c.nonce, nonces)):
-                for chunk in chunks(names):
-                    query = sa.select(column, _BATCHES.c.state).where(column.in_(chunk))
-                    states.update((name, state) for name, state in connection.execute(query))
+                query = sa.select(column.label("name"), _BATCHES.c.state)
+                rows = rows_with(connection, query, column, names)
+                states.update((row.name, row.state) for row in rows)
         return states
 
     def begin_recovery(

@@ -131,7 +131,11 @@ def complete_responses(
         raise InputError(work.too_long.values())
     dtypes = _dtypes(stored)
     if len(dtypes) > 1:
-        work.warnings.append(_MIXED.format(found=_listed(dtypes)))
+        mixed = " and ".join(f"{dtype} ({count})" for dtype, count in dtypes.most_common())
+        work.warnings.append(
+            f"its responses were generated in {mixed}, which differ as two entrants may; name the "
+            "'dtype' of the entrant, and all are generated in it"
+        )
     return CompletedResponses(
         responses=responses,
         generated=sum(prompt.fingerprint in stored for prompt in missing),
@@ -145,20 +149,10 @@ def complete_responses(
     )
 
 
-_MIXED = (
-    "its responses were generated in {found}, which differ as two entrants may; name the 'dtype' "
-    "of the entrant, and all are generated in it"
-)
-
-
 def _dtypes(responses: Mapping[str, GeneratedResponse]) -> Counter[str]:
     """Count the responses by the precision that they were generated in, where that is known."""
     named = (response.diagnostics.get("dtype") for response in responses.values())
     return Counter(str(each) for each in named if each is not None)
-
-
-def _listed(dtypes: Counter[str]) -> str:
-    return " and ".join(f"{dtype} ({count})" for dtype, count in dtypes.most_common())
 
 
 @dataclass(slots=True)
@@ -352,7 +346,17 @@ def find_place(
     weights = precision_on("cuda", dtype)
     needed = int(count_parameters(files.weights) * weights.itemsize / _ROOM)
     index = card_index(generator.device)
-    lease = _hold(seen, needed_bytes=needed, index=index, folder=folder or lease_folder(), log=log)
+    # Cards that this process holds already are kept if they suffice.
+    held = (
+        each
+        for each in _HELD
+        if sum(seen[n].n_bytes for n in each.indices) >= needed and index in (None, *each.indices)
+    )
+    if (lease := next(held, None)) is None:
+        release_models()
+        place = folder or lease_folder()
+        lease = lease_cards(seen, needed_bytes=needed, folder=place, index=index, log=log)
+        _HELD.append(lease)
     first, *others = lease.indices
     card = seen[first]
     precision = name_of(weights)
@@ -365,25 +369,6 @@ def find_place(
         f"on {card.title} (cuda:{first}, {card.n_bytes / 1e9:.0f} GB) in {precision}: "
         f"{len(seen)} CUDA card{'s are' if len(seen) > 1 else ' is'} there",
     )
-
-
-def _hold(
-    cards: Sequence[Card],
-    *,
-    needed_bytes: int,
-    index: int | None,
-    folder: Path,
-    log: Callable[[str], None],
-) -> CardLease:
-    """Keep the cards of this process if they suffice; otherwise exchange them."""
-    for lease in _HELD:
-        room = sum(cards[each].n_bytes for each in lease.indices)
-        if room >= needed_bytes and index in (None, *lease.indices):
-            return lease
-    release_models()
-    lease = lease_cards(cards, needed_bytes=needed_bytes, folder=folder, index=index, log=log)
-    _HELD.append(lease)
-    return lease
 
 
 def release_models() -> None:

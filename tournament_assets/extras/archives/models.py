@@ -438,9 +438,7 @@ def measure_gaps(ranked: Sequence[ModelAudit], contents: ArchiveContents) -> tup
     draws = np.random.default_rng(resampling.seed).multinomial(
         len(tasks), np.full(len(tasks), 1 / len(tasks)), size=resampling.n
     )
-    means = [
-        _resampled_means(draws, *_clean_totals(audit.model_id, tasks, contents)) for audit in ranked
-    ]
+    means = [_resampled_means(draws, audit.model_id, tasks, contents) for audit in ranked]
     separated = separate_entrants(
         BootstrapRatings(
             entrants=tuple(audit.model_id for audit in ranked),
@@ -471,24 +469,16 @@ def neighbours(gaps: Sequence[Gap], ranked: Sequence[ModelAudit]) -> tuple[Gap, 
     return tuple(gap for gap in gaps if places[gap.lower] == places[gap.higher] + 1)
 
 
-def _clean_totals(
-    model_id: str, tasks: Sequence[str], contents: ArchiveContents
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return the sum and the number of a model's clean scores, by task."""
+def _resampled_means(
+    draws: NDArray[np.int64], model_id: str, tasks: Sequence[str], contents: ArchiveContents
+) -> NDArray[np.float64]:
+    """Return a model's clean mean on every resample; NaN if none of its tasks has a clean run."""
     scores: Mapping[str, list[float]] = {task: [] for task in tasks}
     for run in contents.runs:
         if run.model_id == model_id and run.is_clean:
             scores[run.task].append(run.run_score)
     sums = np.array([fsum(scores[task]) for task in tasks])
-    counts = np.array([float(len(scores[task])) for task in tasks])
-    return sums, counts
-
-
-def _resampled_means(
-    draws: NDArray[np.int64], sums: NDArray[np.float64], counts: NDArray[np.float64]
-) -> NDArray[np.float64]:
-    """Return the clean mean on every resample; NaN if none of its tasks has a clean run."""
-    n_runs = draws @ counts
+    n_runs = draws @ np.array([float(len(scores[task])) for task in tasks])
     means = np.full(len(draws), np.nan)
     np.divide(draws @ sums, n_runs, out=means, where=n_runs > 0)
     return means

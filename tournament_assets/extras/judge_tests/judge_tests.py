@@ -4,7 +4,7 @@ These requests cost money like all others; their replies are stored separately, 
 them.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from tournament_assets.audits.agreement import (
@@ -137,7 +137,8 @@ def judge_controls(
         seed=config.judging.tests.seed,
         experts=config.judging.experts,
     )
-    pairs = _distinct(pair for each in controls for pair in (each.pair, each.baseline))
+    tested = [pair for each in controls for pair in (each.pair, each.baseline) if pair is not None]
+    pairs = list({pair_key(pair): pair for pair in tested}.values())
     asked_judge = config.lead(step.mode)
     requests = requests_for_pairs(plan, pairs, rubric, judge=asked_judge)
     settled, bill = test.settle(requests, pairs)
@@ -149,10 +150,6 @@ def judge_controls(
     columns = ("reason", "prompt_id", "entrant_a", "entrant_b", "expected", "outcome")
     shown = {"first_rows": markdown_table(rows, columns)}
     return Made(rows, metadata={**bill, **_control_metadata(step, results), **shown})
-
-
-def _distinct(pairs: Iterable[PairToJudge | None]) -> list[PairToJudge]:
-    return list({pair_key(pair): pair for pair in pairs if pair is not None}.values())
 
 
 def _settled_control(control: ControlPair, settled: Settled) -> SettledControl:

@@ -1,7 +1,5 @@
 """The asset of what judging decided, round by round."""
 
-from typing import Any
-
 from tournament_assets.extras.stopping.adaptive_judging import decide_mode, verdicts_in_table
 from tournament_assets.extras.stopping.decisions import DecisionRow, last_rounds
 from tournament_assets.extras.stopping.mode_keys import adaptive_of
@@ -47,18 +45,13 @@ def is_adaptive(plan: TournamentPlan) -> bool:
     return any(adaptive_of(mode) is not None for mode in plan.config.modes.values())
 
 
-def stopping_settings(plan: TournamentPlan) -> Any:
-    """Return what decides the table `judging_decisions`."""
-    return [reading_settings(plan), deciding_settings(plan)]
-
-
 ROWS = (
     AssetRow(
         judging_decisions,
         stage="judging",
         job="judging",
         axes=MODE_BY_DIMENSION,
-        settings=stopping_settings,
+        settings=lambda plan: [reading_settings(plan), deciding_settings(plan)],
         where=Where(is_adaptive, "with `adaptive` in a mode"),
     ),
 )
