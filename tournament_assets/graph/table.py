@@ -44,6 +44,7 @@ from tournament_assets.graph.rows import (
 from tournament_assets.project.plan import TournamentPlan
 from tournament_assets.provenance.origins import read_versions, version_values
 from tournament_assets.reports.run.section_table import SECTIONS
+from tournament_assets.responses.entrant_responses import served_entrants
 from tournament_assets.trust.measures import EVIDENCE_TABLES, LIGHT_TABLES
 
 _CORE_JOBS = (
@@ -79,7 +80,9 @@ def _entrant_kinds(plan: TournamentPlan) -> set[str]:
 
 # What was paid for again when everybody was asked is not to be paid for a third time.
 _BOUGHT_BEFORE = frozenset({"pay_again"})
+_prompts = partial(AssetRow, stage="prompts", job="prompts", axes=MODE)
 # No pool: a step that waits for a judge blocks nothing else.
+_judging = partial(AssetRow, stage="judging", job="judging", axes=MODE_BY_DIMENSION)
 _rating = partial(AssetRow, stage="ratings", job="judging", axes=MODE_BY_DIMENSION)
 
 
@@ -99,21 +102,12 @@ _CORE = (
     _observed(observed_inputs.entrants, stage="responses", axes=ENTRANT),
     _observed(observed_inputs.rubrics, stage="judging", axes=DIMENSION),
     _observed(observed_inputs.price_list, stage="judging"),
-    AssetRow(
+    _prompts(
         prompts.prompt_bank,
-        stage="prompts",
-        job="prompts",
-        axes=MODE,
         after=("prompt_file",),
         checks={"bank_integrity": "Every prompt once, with what its dimension needs."},
     ),
-    AssetRow(
-        prompts.selected_prompts,
-        stage="prompts",
-        job="prompts",
-        axes=MODE,
-        settings=settings.draw_settings,
-    ),
+    _prompts(prompts.selected_prompts, settings=settings.draw_settings),
     AssetRow(
         responses.entrant_requests,
         stage="responses",
@@ -121,7 +115,7 @@ _CORE = (
         axes=MODE,
         after=("entrants",),
         kinds=_entrant_kinds,
-        where=Where(responses.has_served_entrants, "where an entrant is behind an API"),
+        where=Where(lambda plan: bool(served_entrants(plan)), "where an entrant is behind an API"),
     ),
     AssetRow(
         responses.entrant_responses,
@@ -168,11 +162,8 @@ _CORE = (
         settings=settings.asking_settings,
         kinds=judging.judge_kinds,
     ),
-    AssetRow(
+    _judging(
         judging.judge_replies,
-        stage="judging",
-        job="judging",
-        axes=MODE_BY_DIMENSION,
         after=("rubrics", "judging_estimate", "judge_requests"),
         untold=_BOUGHT_BEFORE,
         settings=settings.asking_settings,
@@ -180,19 +171,13 @@ _CORE = (
         checks={"judge_is_who_was_asked": "Every reply comes from the one model that was asked."},
         kinds=judging.judge_kinds,
     ),
-    AssetRow(
+    _judging(
         verdicts.jury,
-        stage="judging",
-        job="judging",
-        axes=MODE_BY_DIMENSION,
         settings=settings.jury_settings,
-        where=Where(verdicts.has_jury, "of several judges"),
+        where=Where(lambda plan: bool(plan.config.juries), "of several judges"),
     ),
-    AssetRow(
+    _judging(
         verdicts.judge_verdicts,
-        stage="judging",
-        job="judging",
-        axes=MODE_BY_DIMENSION,
         settings=settings.reading_settings,
         stored_as="stream",
         checks={

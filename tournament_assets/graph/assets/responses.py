@@ -22,7 +22,6 @@ from tournament_assets.responses.entrant_responses import (
     Wanted,
     answer_prompts,
     answer_together,
-    served_entrants,
 )
 from tournament_assets.responses.local_responses import CompletedResponses
 from tournament_assets.storage.tables import rows_of
@@ -168,11 +167,6 @@ def _speeds(answered: Mapping[str, CompletedResponses]) -> JsonObject:
         for figure in ("generation_seconds", "tokens_per_second")
         if answers.generated and figure in answers.figures
     }
-
-
-def has_served_entrants(plan: TournamentPlan) -> bool:
-    """Whether a service answers for any entrant."""
-    return bool(served_entrants(plan))
 
 
 def _row(entrant: AnyEntrant, response: GeneratedResponse) -> ResponseRow:

@@ -1,7 +1,7 @@
 """From what the judge wrote to settled pairs, at no cost."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import groupby
 
@@ -12,7 +12,6 @@ from tournament_assets.foundation.formatting import format_share
 from tournament_assets.graph.outputs import Check, Made, Metadata, Shown, report_table
 from tournament_assets.graph.rows import Options, Step
 from tournament_assets.judging.requests.verdict_parsing import settle_panel
-from tournament_assets.project.plan import TournamentPlan
 from tournament_assets.reports.jury_tables import judges_table
 from tournament_assets.storage.tables import (
     StoredTable,
@@ -30,11 +29,6 @@ from tournament_assets.verdicts.table_rows import UNREAD, settled_rows
 
 _SHOWN_COLUMNS = ("prompt_id", "entrant_a", "entrant_b", "verdict_ab", "verdict_ba", "winner")
 _MISSING = (Verdict.REFUSED, Verdict.UNREADABLE, Verdict.PERMANENT, Verdict.PENDING)
-
-
-def has_jury(plan: TournamentPlan) -> bool:
-    """Return whether a tournament has several judges."""
-    return bool(plan.config.juries)
 
 
 def jury(step: Step, judge_replies: StoredTable) -> Made[list[MeasureRow]]:
@@ -89,27 +83,27 @@ def judge_verdicts(
     """
     config, rounds = step.plan.config, outcome_of(judging_decisions)
     counted = _Counted(rows_of(JudgeReplyRow, judge_replies))
-    by_judge = _Counts(settled_rows(counted, reply_format=config.judging.reply_format), _readings)
-    weighed = _weighed(_together(by_judge, step, jury), rounds)
-    settled = _Counts(weighed, lambda row: (row.outcome,))
-    shown = Shown(settled, _SHOWN_COLUMNS)
+    readings, outcomes = Counter[str](), Counter[str]()
+    settled = settled_rows(counted, reply_format=config.judging.reply_format)
+    weighed = _weighed(_together(_count_readings(settled, readings), step, jury), rounds)
+    shown = Shown(_count_outcomes(weighed, outcomes), _SHOWN_COLUMNS)
     written = write_table(VerdictRow, shown)
     return Made(
         written,
         metadata={
             "pairs": len(written),
-            **_counts(settled.counts, by_judge.counts),
+            **_counts(outcomes, readings),
             "first_rows": shown.markdown,
         },
         checks=[
             _accounting_check(
                 counted,
-                by_judge.counts,
+                readings,
                 allows_partial=options.allow_partial,
                 where=step.where,
                 rounds=rounds,
             ),
-            *_verdict_checks(settled.counts, config.checks, where=step.where),
+            *_verdict_checks(outcomes, config.checks, where=step.where),
         ],
     )
 
@@ -160,28 +154,18 @@ class _Counted:
             yield row
 
 
-class _Counts:
-    """Counts words of settled pairs, such as their outcomes, as the pairs pass.
-
-    Attributes:
-        counts: How often each word occurred.
-    """
-
-    def __init__(
-        self, rows: Iterable[VerdictRow], words_of: Callable[[VerdictRow], Iterable[str]]
-    ) -> None:
-        self._rows, self._words_of = rows, words_of
-        self.counts: Counter[str] = Counter()
-
-    def __iter__(self) -> Iterator[VerdictRow]:
-        for row in self._rows:
-            self.counts.update(self._words_of(row))
-            yield row
+def _count_readings(rows: Iterable[VerdictRow], counts: Counter[str]) -> Iterator[VerdictRow]:
+    """Count what the replies say as their pairs pass; there are none to two equal texts."""
+    for row in rows:
+        if row.outcome != Outcome.SAME_TEXT:
+            counts.update((row.verdict_ab, row.verdict_ba))
+        yield row
 
 
-def _readings(row: VerdictRow) -> tuple[Verdict, ...]:
-    """Return what the replies about a pair say; there are none to two responses of one text."""
-    return () if row.outcome == Outcome.SAME_TEXT else (row.verdict_ab, row.verdict_ba)
+def _count_outcomes(rows: Iterable[VerdictRow], counts: Counter[str]) -> Iterator[VerdictRow]:
+    for row in rows:
+        counts[row.outcome] += 1
+        yield row
 
 
 def _counts(outcomes: Counter[str], readings: Counter[str]) -> Metadata:
