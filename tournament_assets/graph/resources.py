@@ -5,8 +5,8 @@ after the asset and its partition and is written atomically; a stream (`AssetRow
 passed on as a file, and never loaded as a whole.
 """
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -99,11 +99,9 @@ class LedgerResource(dg.ConfigurableResource):  # type: ignore[type-arg]  # its 
 
     url: str
 
-    @contextmanager
-    def open(self) -> "Iterator[Ledger]":
+    def open(self) -> "AbstractContextManager[Ledger]":
         """Open the ledger and close it again."""
-        with open_ledger(self.url) as ledger:
-            yield ledger
+        return open_ledger(self.url)
 
 
 class _ParquetFiles(dg.UPathIOManager):
@@ -201,15 +199,6 @@ _UNSET = "FAILED_POST_PROCESSING"
 _Chosen = tuple[dg.ExecutorDefinition, dict[str, Any]]
 
 
-def _in_process(environment: Mapping[str, str]) -> _Chosen:  # noqa: ARG001
-    return dg.in_process_executor, {}
-
-
-def _multiprocess(environment: Mapping[str, str]) -> _Chosen:  # noqa: ARG001
-    # A process forked from a server that has already loaded the definitions starts at once.
-    return dg.multiprocess_executor, {"start_method": {"forkserver": {}}}
-
-
 def _celery(environment: Mapping[str, str]) -> _Chosen:
     _require_extra("celery", "dagster_celery")
     from dagster_celery import celery_executor
@@ -242,8 +231,9 @@ def _kubernetes(environment: Mapping[str, str]) -> _Chosen:  # noqa: ARG001
 
 
 _EXECUTORS: Mapping[str, Callable[[Mapping[str, str]], _Chosen]] = {
-    "in_process": _in_process,
-    "multiprocess": _multiprocess,
+    "in_process": lambda _: (dg.in_process_executor, {}),
+    # A process forked from a server that has already loaded the definitions starts at once.
+    "multiprocess": lambda _: (dg.multiprocess_executor, {"start_method": {"forkserver": {}}}),
     "celery": _celery,
     "kubernetes": _kubernetes,
 }

@@ -419,7 +419,7 @@ def refuse_superseded(
 
 
 def find_rerun_stopped_at(
-    instance: dg.DagsterInstance, plan: TournamentPlan, *, mode: str, asset: str, partition: str
+    instance: dg.DagsterInstance, plan: TournamentPlan, asset: str, partition: str, *, mode: str
 ) -> Rerun | None:
     """Return the newest rerun that stopped at an asset's partition, or None."""
     stages = enumerate(build_rerun_stages(plan))
