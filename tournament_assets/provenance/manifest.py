@@ -20,11 +20,10 @@ from tournament_assets.provenance.origins import (
     ReplySummary,
     Versions,
     input_hashes,
-    judge_models,
     judging_costs,
     judging_waste,
+    name_models,
     pairs_left_out,
-    pending_presentations,
     read_versions,
     rerun_command,
     summarise_replies,
@@ -77,7 +76,7 @@ class RunFacts:
     @property
     def judge_model(self) -> str:
         """The model that judged; more than one only after a run that asked another one."""
-        return judge_models(self.summaries)
+        return name_models(self.models)
 
     @property
     def models(self) -> set[str]:
@@ -122,7 +121,7 @@ def run_facts(
         versions=read_versions(plan.project.folder),
         left_out=left_out,
         not_needed=not_needed,
-        pending=pending_presentations(summaries),
+        pending={dimension: summary.pending for dimension, summary in summaries.items()},
         costs=judging_costs(plan, summaries),
         command=_made_again_by(plan, mode, summaries=summaries, left_out=left_out, traced=traced),
     )
@@ -153,6 +152,7 @@ def run_manifest(
         rerun: The rerun that it is the result of; None for a run that a person began.
     """
     config, names = plan.config, plan.config.dimension_names
+    n_samples = config.generation.n_samples
     bank, commit = tables.prompt_bank, facts.versions.project_commit
     audit = list(rows_of(CoverageRow, tables.audit))
     outages = find_outages(audit, config.checks)
@@ -169,12 +169,8 @@ def run_manifest(
         "entrants": list(config.entrant_ids),
         "dimensions": list(names),
         "bank_size": len(bank),
-        "selected_prompts": len(tables.selected_prompts) // config.generation.n_samples,
-        **(
-            {"samples_of_each_prompt": config.generation.n_samples}
-            if config.generation.n_samples > 1
-            else {}
-        ),
+        "selected_prompts": len(tables.selected_prompts) // n_samples,
+        **({"samples_of_each_prompt": n_samples} if n_samples > 1 else {}),
         "pairs": {dimension: each.pairs for dimension, each in facts.summaries.items()},
         "pairs_left_out_by_limit": facts.left_out,
         **({"pairs_not_needed": facts.not_needed} if facts.not_needed else {}),
