@@ -140,6 +140,30 @@ def judge_lines(judge_label: str) -> list[str]:
     return wrap(f"judge: {judge_label}", _MOST_SIGNS) if judge_label else []
 
 
+def write_title(axes: "Axes", text: str, *, palette: Palette) -> None:
+    """Write what a panel shows above its left edge, literally."""
+    axes.set_title(
+        text, loc="left", fontsize=11, fontweight="bold", color=palette.ink, parse_math=False
+    )
+
+
+def mark_open_ends(
+    axes: "Axes",
+    low: float | None,
+    high: float | None,
+    *,
+    span: tuple[float, float],
+    place: int,
+    palette: Palette,
+) -> None:
+    """Draw an arrow at the edge of the axis for each end that an interval does not have."""
+    for bound, edge, marker in ((low, span[0], "<"), (high, span[1], ">")):
+        if bound is None:
+            axes.plot(
+                edge, place, marker, color=palette.accent, markersize=7, clip_on=False, zorder=5
+            )
+
+
 def short_label(name: str) -> str:
     """Return a name that fits beside an axis."""
     name = show_controls(name)

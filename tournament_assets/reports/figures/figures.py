@@ -189,12 +189,7 @@ def _draw_placed(
     palette: Palette,
 ) -> None:
     low, high = axis_span(
-        [
-            end
-            for each in placed
-            for end in (each.quality, each.row.low, each.row.high)
-            if end is not None
-        ]
+        end for each in placed for end in (each.quality, each.row.low, each.row.high)
     )
     axes.set_ylim(low, high)
     values = [each.value for each in placed]
