@@ -144,11 +144,6 @@ def build_reporting_ops(
     }
 
 
-def settings_version(plan: TournamentPlan, row: AssetRow) -> str | None:
-    """Return the version of an asset's settings; None where its inputs alone decide."""
-    return None if row.settings is None else fingerprint(row.settings(plan))
-
-
 def check_result(check: Check) -> dg.AssetCheckResult:
     """Return a check's result in Dagster's type."""
     severity = dg.AssetCheckSeverity.ERROR if check.is_error else dg.AssetCheckSeverity.WARN
@@ -207,9 +202,8 @@ class _Step:
 
     def describe(self) -> dict[str, Any]:
         """Return what its asset's definition says, whoever makes it."""
-        kinds = set(self.row.kinds_of(self.plan))
-        described = _described(self.plan, self.row)
-        return {**described, "kinds": kinds, "owners": self.plan.config.owners}
+        kinds, owners = set(self.row.kinds_of(self.plan)), self.plan.config.owners
+        return {**_described(self.plan, self.row), "kinds": kinds, "owners": owners}
 
     @property
     def upstream(self) -> Mapping[str, str]:
@@ -341,7 +335,7 @@ def _build_asset(step: _Step) -> dg.AssetsDefinition:
         },
         deps=step.deps(row.after),
         pool=step.pool,
-        code_version=settings_version(plan, row),
+        code_version=None if row.settings is None else fingerprint(row.settings(plan)),
         op_tags=GPU_STEP_TAGS if step.pool else None,
         io_manager_key=manager and f"{step.prefix}{manager}",
         dagster_type=_STORED_TYPES.get(row.stored_as),

@@ -216,8 +216,8 @@ def request_stage_after(
     """Return the runs of the next stage with work to do; empty if no later stage has any."""
     for index, stage in enumerate(build_rerun_stages(plan)):
         # A rerun begun by an edit asks no more than what the edit needs.
-        is_passed_over = stage.only_scheduled and not (
-            stage.is_wanted and rerun.reason == "schedule"
+        is_passed_over = stage.part_of == "rerun" and not (
+            stage.is_wanted(plan) and rerun.reason == "schedule"
         )
         if index > stage_index and not is_passed_over:
             work: WorkOfStage = (
