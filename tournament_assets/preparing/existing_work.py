@@ -89,6 +89,18 @@ def known_responses(
     return {answer_key(response): response.text for response in stored.values()}
 
 
+def existing_responses(
+    plan: TournamentPlan, mode: Mode, *, ledger: "Ledger"
+) -> tuple[Sequence[Prompt], dict[tuple[str, AnswerKey], str]]:
+    """Return the prompts of a mode, and the existing responses to them by entrant and prompt."""
+    bank, prompts = load_bank_and_selection(plan, mode)
+    return prompts, {
+        (entrant.entrant_id, key): text
+        for entrant in plan.config.entrants
+        for key, text in known_responses(plan, entrant, bank, prompts, ledger=ledger).items()
+    }
+
+
 def pairs_of_dimension(
     plan: TournamentPlan,
     dimension: str,
@@ -106,12 +118,7 @@ def existing_requests(
 ) -> dict[str, JudgeRequests]:
     """Return a judge's requests about the existing responses, by dimension."""
     config = plan.config
-    bank, prompts = load_bank_and_selection(plan, mode)
-    responses = {
-        (entrant.entrant_id, key): text
-        for entrant in config.entrants
-        for key, text in known_responses(plan, entrant, bank, prompts, ledger=ledger).items()
-    }
+    prompts, responses = existing_responses(plan, mode, ledger=ledger)
     requests: dict[str, JudgeRequests] = {}
     for dimension in config.dimension_names:
         pairs = pairs_of_dimension(plan, dimension, prompts, responses)
