@@ -275,10 +275,7 @@ def measure_noise(prompt_id: str, pairs: Iterable[PairReading]) -> PromptNoise:
         scores.setdefault(pair.entrant_a, []).append((shown_first, shown_second))
         scores.setdefault(pair.entrant_b, []).append((1 - shown_first, 1 - shown_second))
     means = [
-        (
-            math.fsum(first for first, _ in points) / len(points),
-            math.fsum(second for _, second in points) / len(points),
-        )
+        [math.fsum(side) / len(points) for side in zip(*points, strict=True)]
         for points in scores.values()
     ]
     return PromptNoise(
