@@ -66,11 +66,6 @@ anything is asked, and a price that the budget does not allow ends the run there
 """
 
 
-def _generates(plan: TournamentPlan) -> bool:
-    """Whether any entrant is generated here; recorded and served ones need no GPU."""
-    return any(entrant.generates_here for entrant in plan.config.entrants)
-
-
 _observed = partial(AssetRow, job="inputs", stored_as="file")
 
 
@@ -89,10 +84,6 @@ _rating = partial(AssetRow, stage="ratings", job="judging", axes=MODE_BY_DIMENSI
 def _named(plan: TournamentPlan) -> list[Any]:
     prices = observed_inputs.prices_version(plan)
     return [plan.config.fingerprint, plan.config_path.as_posix(), prices]
-
-
-def _named_in_report(plan: TournamentPlan) -> list[Any]:
-    return [*_named(plan), version_values(read_versions(plan.project.folder))]
 
 
 _report = partial(AssetRow, stage="report", job="report", axes=MODE, names=_named)
@@ -131,7 +122,8 @@ _CORE = (
             "no_thought_in_response": "No response holds a mark of a thought or a chat template.",
         },
         kinds=_entrant_kinds,
-        where=Where(on_gpu=_generates),
+        # Recorded and served entrants need no GPU.
+        where=Where(on_gpu=lambda plan: any(each.generates_here for each in plan.config.entrants)),
     ),
     AssetRow(
         prompts.match_list,
@@ -230,7 +222,7 @@ _CORE = (
         stored_as="stream",
         kinds={"html", "markdown"},
         # What is made of it follows; asking git is not for every step.
-        names=_named_in_report,
+        names=lambda plan: [*_named(plan), version_values(read_versions(plan.project.folder))],
     ),
     _report(
         publishing.run_artifacts,

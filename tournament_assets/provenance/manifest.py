@@ -152,7 +152,7 @@ def run_manifest(
         rerun: The rerun that it is the result of; None for a run that a person began.
     """
     config, names = plan.config, plan.config.dimension_names
-    n_samples = config.generation.n_samples
+    n_samples, n_others = config.generation.n_samples, len(config.entrant_ids) - 1
     bank, commit = tables.prompt_bank, facts.versions.project_commit
     audit = list(rows_of(CoverageRow, tables.audit))
     outages = find_outages(audit, config.checks)
@@ -186,7 +186,8 @@ def run_manifest(
         },
         **({"length_gains": gains} if gains else {}),
         **({"judges_that_play": [asdict(each) for each in playing]} if playing else {}),
-        "prompts_planned": _prompts_planned(audit, n_entrants=len(config.entrant_ids)),
+        # Those planned for every two entrants.
+        "prompts_planned": {row.dimension: row.pairs_planned // max(n_others, 1) for row in audit},
         "n_perms": next(iter(tables.elo_traces.values())).ratings.shape[0],
         "shuffle_seed": config.ratings.shuffle_seed,
         "draw_seed": config.modes[mode].draw_seed,
@@ -278,8 +279,3 @@ def _length_gains(
         for row in lights
         if row.measure == LENGTH_EFFECT and row.dimension in red and row.low is not None
     }
-
-
-def _prompts_planned(audit: Sequence[CoverageRow], *, n_entrants: int) -> dict[str, int]:
-    """Return the number of prompts planned for every two entrants, by dimension."""
-    return {row.dimension: row.pairs_planned // max(n_entrants - 1, 1) for row in audit}
