@@ -16,7 +16,6 @@ from tournament_assets.reports.rendering import show_controls
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
-    from matplotlib.transforms import Transform
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,47 +168,6 @@ def short_label(name: str) -> str:
     name = show_controls(name)
     half = _MAX_LABEL // 2
     return name if len(name) <= _MAX_LABEL else f"{name[: half - 1]}…{name[-half:]}"
-
-
-def write_beside(
-    axes: "Axes",
-    text: str,
-    *,
-    point: tuple[float, float],
-    place: tuple[float, float],
-    transform: "Transform",
-    line: str,
-    **look: Any,
-) -> None:
-    """Write a name beside its point, with a thin line between the two.
-
-    A plain line, because matplotlib cuts the arrow of an annotation where it meets the text, which
-    takes longer than all else of the picture.
-
-    Args:
-        axes: Where to write it.
-        text: The name, shown literally.
-        point: The point to label.
-        place: Where the name begins, at half its height.
-        transform: The coordinates of point and place.
-        line: The line's colour.
-        look: Further properties of the text.
-    """
-    (drawn,) = axes.plot(
-        *zip(point, place, strict=True),
-        transform=transform,
-        color=line,
-        linewidth=1.0,
-        zorder=1.5,
-        clip_on=False,
-        scalex=False,
-        scaley=False,
-    )
-    # The name at its end is laid out; the line itself needs no extra room.
-    drawn.set_in_layout(False)
-    axes.text(
-        *place, f" {text}", transform=transform, va="center", parse_math=False, zorder=3, **look
-    )
 
 
 class DrawsInPalette(Protocol):
