@@ -74,11 +74,6 @@ class RunFacts:
     command: str
 
     @property
-    def judge_model(self) -> str:
-        """The model that judged; more than one only after a run that asked another one."""
-        return name_models(self.models)
-
-    @property
     def models(self) -> set[str]:
         """The models that judged."""
         return {model for each in self.summaries.values() for model in each.judge_models}
@@ -165,7 +160,7 @@ def run_manifest(
         "mode": mode,
         "config": plan.config_path.as_posix(),
         "judge": config.label_of(mode),
-        "judge_model": facts.judge_model,
+        "judge_model": name_models(facts.models),
         "entrants": list(config.entrant_ids),
         "dimensions": list(names),
         "bank_size": len(bank),
