@@ -12,26 +12,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import dagster as dg
-import pandas as pd
 import upath
 from pydantic import Field
 
 from tournament_assets.foundation.errors import InputError
 from tournament_assets.foundation.yaml_files import read_yaml
+from tournament_assets.graph.outputs import read_stored, write_stored
 from tournament_assets.graph.table import row_of
 from tournament_assets.judging.batch_service import AsksDirectly
 from tournament_assets.providers.openers import JudgeConnection
-from tournament_assets.ratings.elo_traces import EloTraces
-from tournament_assets.storage.atomic_files import write_atomically, write_bytes_atomically
-from tournament_assets.storage.tables import (
-    AnyTable,
-    StoredTable,
-    WrittenTable,
-    decode_npz,
-    decode_parquet,
-    encode_npz,
-    encode_parquet,
-)
 from tournament_assets.tournament.judges import Judge
 from tournament_assets.verdicts.judge_requests import open_ledger
 
@@ -104,33 +93,20 @@ class LedgerResource(dg.ConfigurableResource):  # type: ignore[type-arg]  # its 
         return open_ledger(self.url)
 
 
-class _ParquetFiles(dg.UPathIOManager):
+class _Files(dg.UPathIOManager):
+    def dump_to_path(self, context: dg.OutputContext, obj: Any, path: upath.UPath) -> None:
+        write_stored(row_of(context.asset_key.path[-1]), obj, path)
+
+    def load_from_path(self, context: dg.InputContext, path: upath.UPath) -> Any:
+        return read_stored(row_of(context.asset_key.path[-1]), path)
+
+
+class _ParquetFiles(_Files):
     extension = ".parquet"
 
-    def dump_to_path(
-        self, context: dg.OutputContext, obj: pd.DataFrame | WrittenTable[Any], path: upath.UPath
-    ) -> None:
-        if isinstance(obj, WrittenTable):
-            write_atomically(path, obj.content.copy_to)
-        else:
-            row_type = row_of(context.asset_key.path[-1]).row_type
-            write_bytes_atomically(path, encode_parquet(row_type, obj))
 
-    def load_from_path(self, context: dg.InputContext, path: upath.UPath) -> AnyTable:
-        row = row_of(context.asset_key.path[-1])
-        if row.stored_as == "stream":
-            return StoredTable(row.row_type, path)
-        return decode_parquet(row.row_type, path.read_bytes())
-
-
-class _NpzFiles(dg.UPathIOManager):
+class _NpzFiles(_Files):
     extension = ".npz"
-
-    def dump_to_path(self, context: dg.OutputContext, obj: EloTraces, path: upath.UPath) -> None:  # noqa: ARG002
-        write_bytes_atomically(path, encode_npz(obj))
-
-    def load_from_path(self, context: dg.InputContext, path: upath.UPath) -> EloTraces:  # noqa: ARG002
-        return decode_npz(path.read_bytes())
 
 
 class ParquetIOManager(dg.ConfigurableIOManagerFactory[_ParquetFiles]):

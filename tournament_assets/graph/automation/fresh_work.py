@@ -78,9 +78,8 @@ class FreshWork:
 
     def path_of(self, name: str, partition: PartitionKey) -> upath.UPath:
         """Return where an asset's partition is stored."""
-        suffix = ".npz" if self._rows[name].stored_as == "arrays" else ".parquet"
         *folders, last = [self.plan.tournament_id, name, *str(partition).split("|")]
-        return upath.UPath(self.storage).joinpath(*folders, f"{last}{suffix}")
+        return upath.UPath(self.storage).joinpath(*folders, f"{last}{self._rows[name].suffix}")
 
     def directory(self) -> Path | None:
         """Return the newest run directory that is recorded; None if there is none."""

@@ -12,8 +12,9 @@ import dagster as dg
 from tournament_assets.graph.adapter import RefuseRun, build_reporting_ops
 from tournament_assets.graph.assets.judging import judge_replies
 from tournament_assets.graph.assets.observed_inputs import InputVersion
-from tournament_assets.graph.partitions import asset_key, partitions_over
+from tournament_assets.graph.partitions import asset_key, newest_record, partitions_over
 from tournament_assets.graph.recipe_book import DATA_VERSION_TAG, RecipeBook
+from tournament_assets.graph.recipes import Place
 from tournament_assets.graph.rows import Axis, JobRow, axis_names
 from tournament_assets.graph.table import JOBS, jobs_of, rows_of
 from tournament_assets.project.plan import TournamentPlan
@@ -117,9 +118,7 @@ def build_jobs(
         refuse_run: Raises where a run must not begin a step.
         resource_prefix: What the keys of its resources begin with.
     """
-    steps = build_reporting_ops(
-        plan, rows_of(plan).values(), refuse_run=refuse_run, resource_prefix=resource_prefix
-    )
+    steps = build_reporting_ops(plan, refuse_run=refuse_run, resource_prefix=resource_prefix)
     jobs: list[Any] = []
     for stage in (_stage(plan, job) for job in jobs_of(plan)):
         if stage.part_of == "run":
@@ -195,12 +194,7 @@ def not_yet_observed(book: RecipeBook) -> list[InputVersion]:
 
 
 def _observed_version(book: RecipeBook, entry: InputVersion) -> str | None:
-    newest = book.instance.fetch_observations(
-        dg.AssetRecordsFilter(
-            asset_key=asset_key(book.plan, entry.asset),
-            asset_partitions=None if entry.partition is None else [entry.partition],
-        ),
-        limit=1,
-    ).records
-    observation = newest[0].asset_observation if newest else None
+    place = Place(entry.asset, entry.partition or "")
+    record = newest_record(book.instance.fetch_observations, book.plan, place)
+    observation = record and record.asset_observation
     return None if observation is None else (observation.tags or {}).get(DATA_VERSION_TAG)
