@@ -82,9 +82,9 @@ def judge_verdicts(
     says how many.
     """
     config, rounds = step.plan.config, outcome_of(judging_decisions)
-    counted = _Counted(rows_of(JudgeReplyRow, judge_replies))
-    readings, outcomes = Counter[str](), Counter[str]()
-    settled = settled_rows(counted, reply_format=config.judging.reply_format)
+    counts, readings, outcomes = Counter[str](), Counter[str](), Counter[str]()
+    replies = _count_presentations(rows_of(JudgeReplyRow, judge_replies), counts)
+    settled = settled_rows(replies, reply_format=config.judging.reply_format)
     weighed = _weighed(_together(_count_readings(settled, readings), step, jury), rounds)
     shown = Shown(_count_outcomes(weighed, outcomes), _SHOWN_COLUMNS)
     written = write_table(VerdictRow, shown)
@@ -97,7 +97,7 @@ def judge_verdicts(
         },
         checks=[
             _accounting_check(
-                counted,
+                counts,
                 readings,
                 allows_partial=options.allow_partial,
                 where=step.where,
@@ -128,30 +128,22 @@ def _weighed(rows: Iterable[VerdictRow], rounds: RoundsOutcome | None) -> Iterat
         yield row if rounds is None else replace(row, weight=rounds.weight_of(pair_key(row)))
 
 
-class _Counted:
-    """Counts the presentations among rows of the table `judge_replies` as they pass.
+def _count_presentations(
+    rows: Iterable[JudgeReplyRow], counts: Counter[str]
+) -> Iterator[JudgeReplyRow]:
+    """Count the presentations as rows of the table `judge_replies` pass; those of one are adjacent.
 
-    Attributes:
-        presentations: How many there are; several replies to one are adjacent.
-        identical: How many were not asked about, because both responses are the same text.
-        unread: How many wait for a reply that was paid for and could not be read.
+    Of them, `identical` were not asked about, because both responses are the same text, and
+    `unread` wait for a reply that was paid for and could not be read.
     """
-
-    def __init__(self, rows: Iterable[JudgeReplyRow]) -> None:
-        self._rows = rows
-        self.presentations = 0
-        self.identical = 0
-        self.unread = 0
-
-    def __iter__(self) -> Iterator[JudgeReplyRow]:
-        last = None
-        for row in self._rows:
-            presentation = (pair_key(row), row.judge_model, row.presentation)
-            self.identical += row.result_type == "identical"
-            self.presentations += presentation != last
-            self.unread += row.result_type == "pending" and row.error_type == UNREAD
-            last = presentation
-            yield row
+    last = None
+    for row in rows:
+        presentation = (pair_key(row), row.judge_model, row.presentation)
+        counts["presentations"] += presentation != last
+        counts["identical"] += row.result_type == "identical"
+        counts["unread"] += row.result_type == "pending" and row.error_type == UNREAD
+        last = presentation
+        yield row
 
 
 def _count_readings(rows: Iterable[VerdictRow], counts: Counter[str]) -> Iterator[VerdictRow]:
@@ -230,7 +222,7 @@ def _verdict_checks(
 
 
 def _accounting_check(
-    counted: _Counted,
+    counts: Counter[str],
     readings: Counter[str],
     *,
     allows_partial: bool,
@@ -238,7 +230,7 @@ def _accounting_check(
     rounds: RoundsOutcome | None,
 ) -> Check:
     """Check that every planned presentation is accounted for, and none of them is pending."""
-    planned, not_asked = counted.presentations, counted.identical
+    planned, not_asked = counts["presentations"], counts["identical"]
     verdicts = sum(readings[verdict] for verdict in Verdict if verdict.is_decided)
     missing = {verdict.value: readings[verdict] for verdict in _MISSING}
     parts = {"verdicts": verdicts, "identical, not asked": not_asked, **missing}
@@ -254,7 +246,7 @@ def _accounting_check(
     if not adds_up:
         sentence += "; this does not add up: a presentation was lost on the way, please report it"
     elif pending:
-        sentence += _pending_advice(counted.unread, allows_partial=allows_partial)
+        sentence += _pending_advice(counts["unread"], allows_partial=allows_partial)
     return Check(
         "accounting",
         passed=adds_up and not pending,
@@ -265,7 +257,7 @@ def _accounting_check(
             "same_text": not_asked,
             **missing,
             **({} if rounds is None else {"not_needed": rounds.presentations_not_needed}),
-            "unread": counted.unread,
+            "unread": counts["unread"],
         },
         is_error=not (adds_up and allows_partial),
     )
