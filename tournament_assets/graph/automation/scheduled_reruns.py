@@ -436,12 +436,10 @@ def _diagnose_automation(plan: TournamentPlan, instance: dg.DagsterInstance) -> 
     running = {
         state.name for state in instance.all_instigator_state() if state.status.value == "RUNNING"
     }
-    needed = {
-        f"{plan.tournament_id}_{name}_schedule": mode.schedule is not None
-        for name, mode in plan.config.modes.items()
-    }
-    needed[SENSOR] = any(mode.rerun_after_edits for mode in plan.config.modes.values())
-    for name in (name for name, is_wanted in needed.items() if is_wanted):
+    needed = [f"{plan.tournament_id}_{mode}_schedule" for mode in _schedules_of(plan.config)]
+    if any(mode.rerun_after_edits for mode in plan.config.modes.values()):
+        needed.append(SENSOR)
+    for name in needed:
         if name in running:
             yield Finding(name, Health.OK, "on")
         else:

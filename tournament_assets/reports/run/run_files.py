@@ -129,6 +129,9 @@ def build_run_files(
         yield f"verdicts/{dimension}.jsonl", partial(write_json_lines, rows=verdicts)
 
 
+_RESULTS = ("rank", "mean", "sem", "order_low", "order_high", "n_entrant_matches")
+
+
 def _elo_results(tables: RunTables) -> dict[str, Any]:
     primary: dict[str, Any] = {}
     sweep: dict[str, Any] = {}
@@ -143,17 +146,8 @@ def _elo_results(tables: RunTables) -> dict[str, Any]:
             decisive[dimension] = row.n_decisive_matches
             if row.is_primary:
                 default_k = row.k_factor
-                primary[dimension][row.entrant_id] = {
-                    key: getattr(row, key)
-                    for key in (
-                        "rank",
-                        "mean",
-                        "sem",
-                        "order_low",
-                        "order_high",
-                        "n_entrant_matches",
-                    )
-                }
+                values = {name: getattr(row, name) for name in _RESULTS}
+                primary[dimension][row.entrant_id] = values
     return {
         "default_k": default_k,
         "primary": primary,
