@@ -174,12 +174,7 @@ def _build_tournament(
     plan: TournamentPlan, jobs: Sequence[Any], resource_prefix: str
 ) -> dg.Definitions:
     return dg.Definitions(
-        assets=build_assets(
-            plan,
-            rows_of(plan).values(),
-            refuse_run=refuse_superseded,
-            resource_prefix=resource_prefix,
-        ),
+        assets=build_assets(plan, refuse_run=refuse_superseded, resource_prefix=resource_prefix),
         asset_checks=[
             *build_reported_checks(plan, rows_of(plan).values()),
             build_up_to_date_check(plan),

@@ -12,7 +12,7 @@ alpha-reliability", https://repository.upenn.edu/asc_papers/43 (alpha of ordered
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import NormalDist
 from typing import Any, TypeVar
 
@@ -253,17 +253,25 @@ def measure_agreement(
         confidence=resampling.confidence,
         weights=None if is_even else weights,
     )
-    kappa = float(_kappas(pooled[None])[0]) if both else float("nan")
-    low = high = None
-    if np.isfinite(kappa) and len(tables) > 1:
-        low, high = _resample(tables, _kappas, resampling)
-    note = _explain(pooled, n_prompts=len(tables), has_interval=None not in (low, high))
-    value = kappa if np.isfinite(kappa) else None
-    return Agreement(
-        share=agreed,
-        kappa=Estimate(value, low, high, len(both), note),
-        n_left_out=len(pairs) - len(both),
-    )
+    kappa = _measure(tables, _kappas, resampling, n=len(both))
+    has_interval = None not in (kappa.low, kappa.high)
+    note = _explain(pooled, n_prompts=len(tables), has_interval=has_interval)
+    return Agreement(agreed, replace(kappa, note=note), n_left_out=len(pairs) - len(both))
+
+
+def _measure(
+    tables: NDArray[Any],
+    statistic: Callable[[NDArray[Any]], NDArray[np.float64]],
+    resampling: Resampling,
+    *,
+    n: int,
+) -> Estimate:
+    """Return a statistic of tables that add up over prompts, with the interval that it has."""
+    value = float(statistic(tables.sum(axis=0)[None])[0]) if len(tables) else float("nan")
+    if not np.isfinite(value):
+        return Estimate(None, n=n)
+    low, high = _resample(tables, statistic, resampling) if len(tables) > 1 else (None, None)
+    return Estimate(value, low, high, n)
 
 
 def _tabulate(
@@ -387,14 +395,6 @@ def measure_panel(
     if unknown is not None:
         raise InputError(f"the label {unknown!r} is not in the order {list(order)!r}")
     tables = _coincidences(compared, order)
-
-    def measure(statistic: Callable[[NDArray[Any]], NDArray[np.float64]]) -> Estimate:
-        value = float(statistic(tables.sum(axis=0)[None])[0]) if len(tables) else float("nan")
-        if not np.isfinite(value):
-            return Estimate(None, n=len(compared))
-        low, high = _resample(tables, statistic, resampling) if len(tables) > 1 else (None, None)
-        return Estimate(value, low, high, len(compared))
-
     return PanelAgreement(
         n=len(compared),
         n_silent=sum(None in row.labels.values() for row in compared),
@@ -405,8 +405,8 @@ def measure_panel(
             ),
             confidence=resampling.confidence,
         ),
-        fleiss_kappa=measure(_fleiss_kappas),
-        krippendorff_alpha=measure(_ordinal_alphas),
+        fleiss_kappa=_measure(tables, _fleiss_kappas, resampling, n=len(compared)),
+        krippendorff_alpha=_measure(tables, _ordinal_alphas, resampling, n=len(compared)),
     )
 
 

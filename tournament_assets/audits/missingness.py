@@ -351,12 +351,12 @@ class MissingnessCheck:
     def sentence(self) -> str:
         """The result in a sentence, with the numbers."""
         uneven = [
-            _uneven_verdicts(dimension, each)
+            _uneven(f"unjudged pairs on {dimension}", each)
             for dimension, each in self.verdicts.items()
             if not each.is_even
         ]
         if not self.answers.is_even:
-            uneven.append(_uneven_answers(self.answers))
+            uneven.append(_uneven("answers missing or empty", self.answers))
         bound = f"at most {format_share(self.max_spread)} is even, and so is what chance explains"
         if uneven:
             return f"unevenly missing, {'; '.join(uneven)}; {bound}"
@@ -424,18 +424,11 @@ def broken_entrants(rows: Rows, *, above: float = 1.0) -> dict[str, str]:
         share = _ratio(missing, row.prompts_selected) or 0.0
         if share < BROKEN and share <= above:
             continue
-        words = [
-            *(
-                [f"answered {row.responses} of {row.prompts_selected} prompts"]
-                if row.responses < row.prompts_selected
-                else []
-            ),
-            *(
-                [f"left {row.empty_responses} of {row.responses} answers empty"]
-                if row.empty_responses
-                else []
-            ),
-        ]
+        words = []
+        if row.responses < row.prompts_selected:
+            words.append(f"answered {row.responses} of {row.prompts_selected} prompts")
+        if row.empty_responses:
+            words.append(f"left {row.empty_responses} of {row.responses} answers empty")
         broken[row.entrant_id] = share, " and ".join(words)
     worst_first = sorted(broken.items(), key=lambda entry: -entry[1][0])
     return {name: words for name, (_, words) in worst_first}
@@ -466,7 +459,7 @@ def find_outages(rows: Rows, checks: CheckThresholds) -> tuple[Outage, ...]:
                     "verdicts",
                     dimension,
                     _worst(evenness),
-                    f"Unevenly missing, {_uneven_verdicts(dimension, evenness)}. "
+                    f"Unevenly missing, {_uneven(f'unjudged pairs on {dimension}', evenness)}. "
                     "Its ratings do not compare like with like.",
                     f"verdicts unevenly missing on {dimension}",
                 )
@@ -485,7 +478,8 @@ def _answer_outages(rows: Rows, check: MissingnessCheck) -> list[Outage]:
         "A prompt that any entrant did not answer is left out for all; an empty answer is judged "
         "as it is. Look at the entrant before its rating."
     )
-    uneven = "" if is_even else f"Unevenly missing, {_uneven_answers(check.answers)}. "
+    numbers = _uneven("answers missing or empty", check.answers)
+    uneven = "" if is_even else f"Unevenly missing, {numbers}. "
     outages = []
     for words, names in by_words.items():
         short = f"{join_names(names)} {'each ' if len(names) > 1 else ''}{words}"
@@ -586,23 +580,12 @@ def _judge_outage(dimension: str, rows: Rows, max_unjudged_rate: float) -> Outag
     )
 
 
-def _uneven_verdicts(dimension: str, evenness: Evenness) -> str:
-    return f"unjudged pairs on {dimension}: {_numbers(evenness)}"
-
-
-def _uneven_answers(evenness: Evenness) -> str:
-    return f"answers missing or empty: {_numbers(evenness)}"
-
-
-def _numbers(evenness: Evenness) -> str:
+def _uneven(what: str, evenness: Evenness) -> str:
+    chance = "below 0.001" if evenness.p_value < 0.001 else f"{evenness.p_value:.3f}"
     return (
-        f"{evenness.shares}; a difference of {format_share(evenness.spread)}, "
-        f"by chance with probability {_probability(evenness.p_value)}"
+        f"{what}: {evenness.shares}; a difference of {format_share(evenness.spread)}, "
+        f"by chance with probability {chance}"
     )
-
-
-def _probability(p_value: float) -> str:
-    return "below 0.001" if p_value < 0.001 else f"{p_value:.3f}"
 
 
 def _worst(evenness: Evenness) -> tuple[str, ...]:

@@ -18,6 +18,7 @@ betting", JRSS B 86(1), 2024, https://arxiv.org/abs/2010.09686.
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from statistics import fmean
 
 import numpy as np
@@ -103,15 +104,13 @@ def compare_with_margin(
     variance = float(
         fit.covariance[new, new] + fit.covariance[old, old] - 2 * fit.covariance[new, old]
     )
+    test = partial(DifferenceTest, dimension, len(direct), len(settled))
     note = ours.note or theirs.note
     if note is not None or ours.value is None or theirs.value is None or not variance > 0:
         scores = prompt_scores(settled, candidate=candidate)
         wealth = bet(scores.values(), margin=margin)
         note = note or "the verdicts of all prompts are alike, so the error cannot be measured"
-        return DifferenceTest(
-            dimension=dimension,
-            pairs=len(direct),
-            settled=len(settled),
+        return test(
             difference=Estimate(None, n=len(scores), note=note),
             standard_error=None,
             p_not_worse=min(1.0, 1 / wealth.not_worse),
@@ -123,10 +122,7 @@ def compare_with_margin(
     difference, error = ours.value - theirs.value, math.sqrt(variance)
     reach = error * float(stdtrit(fit.n_prompts - 1, confidence))
     beyond = (difference + margin) / error
-    return DifferenceTest(
-        dimension=dimension,
-        pairs=len(direct),
-        settled=len(settled),
+    return test(
         difference=Estimate(difference, difference - reach, difference + reach, n=fit.n_prompts),
         standard_error=error,
         p_not_worse=float(stdtr(fit.n_prompts - 1, -beyond)),

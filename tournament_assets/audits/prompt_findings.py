@@ -238,7 +238,6 @@ class PromptNoise:
     """The signal and the noise on one prompt.
 
     Attributes:
-        n_entrants: Entrants with a judged pair on it.
         n_disagreements: Judged pairs whose two presentations end differently.
         n_judged: Judged pairs.
         signal: Variation between entrants against that between presentations; None with fewer than
@@ -246,7 +245,6 @@ class PromptNoise:
     """
 
     prompt_id: str
-    n_entrants: int
     n_disagreements: int
     n_judged: int
     signal: SignalToNoise | None
@@ -275,19 +273,11 @@ def measure_noise(prompt_id: str, pairs: Iterable[PairReading]) -> PromptNoise:
         scores.setdefault(pair.entrant_a, []).append((shown_first, shown_second))
         scores.setdefault(pair.entrant_b, []).append((1 - shown_first, 1 - shown_second))
     means = [
-        (
-            math.fsum(first for first, _ in points) / len(points),
-            math.fsum(second for _, second in points) / len(points),
-        )
+        [math.fsum(side) / len(points) for side in zip(*points, strict=True)]
         for points in scores.values()
     ]
-    return PromptNoise(
-        prompt_id,
-        len(means),
-        disagreements,
-        judged,
-        measure_signal(means, within_freedom=len(means) - 1),
-    )
+    signal = measure_signal(means, within_freedom=len(means) - 1)
+    return PromptNoise(prompt_id, disagreements, judged, signal)
 
 
 def _mean_points(replies: Iterable[ReplyReading], points: Mapping[Verdict, float]) -> float:

@@ -6,13 +6,13 @@ from pathlib import Path
 import click
 
 from tournament_assets.audits.fair_comparison import COMPARED, is_in_ratings
-from tournament_assets.cli.opening import stored_tables
 from tournament_assets.cli.options import (
     config_option,
     json_option,
     markdown_option,
     mode_option,
     show_report,
+    stored_tables,
 )
 from tournament_assets.foundation.errors import InputError
 from tournament_assets.foundation.fingerprints import short

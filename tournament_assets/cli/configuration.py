@@ -271,7 +271,9 @@ def _shown_type(annotation: Any, metadata: Sequence[Any]) -> str:
 def _type_name(annotation: Any) -> str:
     origin, arguments = get_origin(annotation), get_args(annotation)
     if origin is Annotated:
-        return _shown_type(arguments[0], _flat(arguments[1:]))
+        # The limits of pydantic's fields are inside them.
+        limits = [each for item in arguments[1:] for each in getattr(item, "metadata", [item])]
+        return _shown_type(arguments[0], limits)
     if origin is Literal:
         return " or ".join(f"`{value}`" for value in arguments)
     if origin in (Union, types.UnionType):
@@ -290,11 +292,6 @@ def _type_name(annotation: Any) -> str:
         JsonValue: "any value",
     }
     return names.get(annotation, getattr(annotation, "__name__", str(annotation)))
-
-
-def _flat(metadata: Sequence[Any]) -> list[Any]:
-    """Take the limits out of pydantic's fields."""
-    return [each for item in metadata for each in getattr(item, "metadata", [item])]
 
 
 def _escape(text: str) -> str:

@@ -17,6 +17,7 @@ from tournament_assets.reports.terminal import print_document
 from tournament_assets.storage.atomic_files import write_bytes_atomically
 
 if TYPE_CHECKING:
+    from tournament_assets.launching import StoredTables
     from tournament_assets.project.plan import TournamentPlan
     from tournament_assets.tournament.config import Mode
 
@@ -88,6 +89,13 @@ def plan_of_mode(config_path: Path, mode: "Mode | None") -> "TournamentPlan":
     from tournament_assets.project.plan import plan_of
 
     return plan_of(config_file, os.environ)
+
+
+def stored_tables(plan: "TournamentPlan", mode: "Mode") -> "StoredTables":
+    """Return what reads the stored tables of a mode, through Dagster, which is loaded here."""
+    from tournament_assets import launching
+
+    return launching.StoredTables(plan, mode)
 
 
 _MODES = (

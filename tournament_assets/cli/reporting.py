@@ -1,6 +1,7 @@
 """`tournament compare` and `gate`: what run directories say."""
 
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -75,8 +76,7 @@ def compare_command(
         as_json=as_json,
         markdown_path=markdown_path,
     )
-    if comparison.verdict.sameness.exit_code:
-        click.get_current_context().exit(comparison.verdict.sameness.exit_code)
+    click.get_current_context().exit(comparison.verdict.sameness.exit_code)
 
 
 @click.command("gate")
@@ -133,17 +133,7 @@ def compare_command(
     help="Add the result to this file, such as $GITHUB_STEP_SUMMARY.",
 )
 def gate_command(
-    run: Path,
-    candidate: str,
-    baseline: str,
-    dimensions: tuple[str, ...],
-    margin: float,
-    confidence: float,
-    min_coverage: float,
-    sequential: bool,
-    history: Path | None,
-    as_json: bool,
-    markdown_path: Path | None,
+    run: Path, history: Path | None, as_json: bool, markdown_path: Path | None, **settings: Any
 ) -> None:
     """Compare a candidate with a baseline in the run directory RUN. It sends no request.
 
@@ -161,27 +151,10 @@ def gate_command(
     (finished,) = read_finished_runs([run])
     looks_file = history or run.resolve().parent / HISTORY
     looks = read_looks(looks_file)
-    gate = hold_gate(
-        finished,
-        GateSettings(
-            candidate=candidate,
-            baseline=baseline,
-            dimensions=dimensions,
-            margin=margin,
-            confidence=confidence,
-            min_coverage=min_coverage,
-            sequential=sequential,
-        ),
-        history=looks,
-    )
+    gate = hold_gate(finished, GateSettings(**settings), history=looks)
     remember(looks_file, gate, looks)
     if markdown_path is not None:
         with markdown_path.open("a", encoding="utf-8") as page:
             page.write(document_markdown(gate_document(gate)))
-    show_report(
-        gate_document(gate),
-        lambda: gate_values(gate),
-        as_json=as_json,
-    )
-    if gate.passage.exit_code:
-        click.get_current_context().exit(gate.passage.exit_code)
+    show_report(gate_document(gate), lambda: gate_values(gate), as_json=as_json)
+    click.get_current_context().exit(gate.passage.exit_code)

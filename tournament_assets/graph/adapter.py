@@ -20,6 +20,7 @@ from pydantic import create_model
 from tournament_assets.foundation.errors import WorkError
 from tournament_assets.foundation.fingerprints import fingerprint
 from tournament_assets.foundation.json_lines import JsonObject
+from tournament_assets.graph.assets.judging import rubrics_told
 from tournament_assets.graph.outputs import Check, Made, Markdown, as_stored
 from tournament_assets.graph.partitions import (
     Edge,
@@ -38,7 +39,6 @@ from tournament_assets.graph.recipe_book import (
     UP_TO_DATE,
     RecipeBook,
     made_with,
-    rubrics_told,
     up_to_date,
 )
 from tournament_assets.graph.recipes import Place, Recipe, join_partition
@@ -48,7 +48,7 @@ from tournament_assets.graph.resources import (
     LedgerResource,
 )
 from tournament_assets.graph.rows import AssetRow, Input, Log, Step, axis_names
-from tournament_assets.graph.table import JOBS
+from tournament_assets.graph.table import JOBS, rows_of
 from tournament_assets.project.plan import TournamentPlan
 from tournament_assets.ratings.elo_traces import EloTraces
 from tournament_assets.responses.entrant_responses import Resources
@@ -99,11 +99,7 @@ RefuseRun = Callable[[dg.DagsterInstance, TournamentPlan, dg.DagsterRun], None]
 
 
 def build_assets(
-    plan: TournamentPlan,
-    rows: Iterable[AssetRow],
-    *,
-    refuse_run: RefuseRun,
-    resource_prefix: str = "",
+    plan: TournamentPlan, *, refuse_run: RefuseRun, resource_prefix: str = ""
 ) -> list[Any]:
     """Build the assets of one tournament from its rows.
 
@@ -111,42 +107,32 @@ def build_assets(
         refuse_run: Raises where a run must not begin a step.
         resource_prefix: What the keys of its resources begin with.
     """
-    by_name = {row.name: row for row in rows}
+    rows = rows_of(plan)
 
     def build(row: AssetRow) -> Any:
         if row.stored_as == "file":
             return _build_observed(plan, row)
-        step = _Step(plan, row, by_name, refuse_run, resource_prefix)
+        step = _Step(plan, row, rows, refuse_run, resource_prefix)
         return _build_reported(step) if row.on_request else _build_asset(step)
 
-    return [build(row) for row in by_name.values()]
+    return [build(row) for row in rows.values()]
 
 
 def build_reporting_ops(
-    plan: TournamentPlan,
-    rows: Iterable[AssetRow],
-    *,
-    refuse_run: RefuseRun,
-    resource_prefix: str = "",
+    plan: TournamentPlan, *, refuse_run: RefuseRun, resource_prefix: str = ""
 ) -> dict[str, dg.OpDefinition]:
     """Build the steps that make assets on request, store and report them, by the assets' names.
 
     Args:
-        rows: The rows that the tournament has.
         refuse_run: Raises where a run must not begin a step.
         resource_prefix: What the keys of its resources begin with.
     """
-    by_name = {row.name: row for row in rows}
+    rows = rows_of(plan)
     return {
-        name: _build_reporting_op(_Step(plan, row, by_name, refuse_run, resource_prefix))
-        for name, row in by_name.items()
+        name: _build_reporting_op(_Step(plan, row, rows, refuse_run, resource_prefix))
+        for name, row in rows.items()
         if row.on_request
     }
-
-
-def settings_version(plan: TournamentPlan, row: AssetRow) -> str | None:
-    """Return the version of an asset's settings; None where its inputs alone decide."""
-    return None if row.settings is None else fingerprint(row.settings(plan))
 
 
 def check_result(check: Check) -> dg.AssetCheckResult:
@@ -207,9 +193,8 @@ class _Step:
 
     def describe(self) -> dict[str, Any]:
         """Return what its asset's definition says, whoever makes it."""
-        kinds = set(self.row.kinds_of(self.plan))
-        described = _described(self.plan, self.row)
-        return {**described, "kinds": kinds, "owners": self.plan.config.owners}
+        kinds, owners = set(self.row.kinds_of(self.plan)), self.plan.config.owners
+        return {**_described(self.plan, self.row), "kinds": kinds, "owners": owners}
 
     @property
     def upstream(self) -> Mapping[str, str]:
@@ -257,7 +242,8 @@ class _Step:
             options = values["config"].model_dump() if row.options else {}
             place = Place(row.name, join_partition(_partition(plan, row, context)))
             # Before the function reads anything: what changes meanwhile is out of date afterwards.
-            recipe = RecipeBook(plan, context.instance, told=rubrics_told(options)).recipe(place)
+            told = rubrics_told(options.get("rubrics"), options.get("instructions"))
+            recipe = RecipeBook(plan, context.instance, told=told).recipe(place)
             tags = {MADE_WITH_TAG: made_with(plan, row, options)}
         made: Made[Any] = row.call(self._supplies(context, values), load())
         return made, _result(row, made, tags=tags, recipe=recipe)
@@ -341,7 +327,7 @@ def _build_asset(step: _Step) -> dg.AssetsDefinition:
         },
         deps=step.deps(row.after),
         pool=step.pool,
-        code_version=settings_version(plan, row),
+        code_version=None if row.settings is None else fingerprint(row.settings(plan)),
         op_tags=GPU_STEP_TAGS if step.pool else None,
         io_manager_key=manager and f"{step.prefix}{manager}",
         dagster_type=_STORED_TYPES.get(row.stored_as),
@@ -487,7 +473,9 @@ def _build_reported_check(
         latest = context.instance.get_latest_materialization_event(key)
         event = latest.asset_materialization if latest else None
         if event is None or name not in event.metadata:
-            job = plan.job(_requesting_job(row))
+            # The job by which people ask for it, which may make more than this asset.
+            asked = (job for job in JOBS if job.part_of == "request" and row.name in job.also)
+            job = plan.job(next((job.name for job in asked), row.job))
             words = f"nothing was found yet; the job {job} looks, and costs money"
             return dg.AssetCheckResult(
                 passed=False, severity=dg.AssetCheckSeverity.WARN, description=words
@@ -499,12 +487,6 @@ def _build_reported_check(
         )
 
     return dg.asset_check(asset=key, name=name, description=description)(repeat)
-
-
-def _requesting_job(row: AssetRow) -> str:
-    """Return the job by which people ask for an asset that is made on request only."""
-    jobs = (job for job in JOBS if job.part_of == "request")
-    return next((job.name for job in jobs if row.name in job.also), row.job)
 
 
 def _one_line(row: AssetRow) -> str:

@@ -15,10 +15,21 @@ from tournament_assets.foundation.json_lines import Json, JsonObject
 from tournament_assets.graph.rows import AssetRow
 from tournament_assets.reports.rendering import escape_markdown
 from tournament_assets.reports.report_tables import ReportTable, table_markdown
-from tournament_assets.storage.tables import WrittenTable, content_version, make_table
+from tournament_assets.storage.atomic_files import write_atomically, write_bytes_atomically
+from tournament_assets.storage.tables import (
+    StoredTable,
+    WrittenTable,
+    content_version,
+    decode_npz,
+    decode_parquet,
+    encode_npz,
+    encode_parquet,
+    make_table,
+)
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
+    from upath import UPath
 
 AnyRow: TypeAlias = "DataclassInstance | JsonObject"
 Value = TypeVar("Value")
@@ -100,6 +111,25 @@ def as_stored(made: Made[Any], row: AssetRow) -> Made[Any]:
         raise TypeError(f"{row.name} says no version of what it made; expected a hash")
     metadata = {**made.metadata, **counted, "content_hash": short(version)}
     return Made(value, metadata, made.checks, version)
+
+
+def write_stored(row: AssetRow, value: Any, path: "Path | UPath") -> None:
+    """Write a value in its stored form as its file, whole or not at all."""
+    if isinstance(value, WrittenTable):
+        write_atomically(path, value.content.copy_to)
+    else:
+        is_arrays = row.stored_as == "arrays"
+        content = encode_npz(value) if is_arrays else encode_parquet(row.row_type, value)
+        write_bytes_atomically(path, content)
+
+
+def read_stored(row: AssetRow, path: "Path | UPath") -> Any:
+    """Return what a file holds; a stream as the file, which is never loaded as a whole."""
+    if row.stored_as == "arrays":
+        return decode_npz(path.read_bytes())
+    if row.stored_as == "stream":
+        return StoredTable(row.row_type, path)
+    return decode_parquet(row.row_type, path.read_bytes())
 
 
 class Shown(Generic[ShownT]):

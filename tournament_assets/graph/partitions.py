@@ -1,6 +1,6 @@
 """A tournament's partitions, the edges between them, and what is recorded of them."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -102,20 +102,21 @@ def recorded_of(
     plan: TournamentPlan, instance: dg.DagsterInstance, asset: str, partition: str | None
 ) -> Recorded | None:
     """Return the metadata of the newest materialisation; None if there is none."""
-    record = newest_materialization(plan, instance, Place(asset, partition or ""))
+    record = newest_record(instance.fetch_materializations, plan, Place(asset, partition or ""))
     made = record and record.asset_materialization
     return {name: value.value for name, value in made.metadata.items()} if made else None
 
 
-def newest_materialization(
-    plan: TournamentPlan, instance: dg.DagsterInstance, place: Place
+def newest_record(
+    fetch: Callable[..., Any], plan: TournamentPlan, place: Place
 ) -> dg.EventLogRecord | None:
-    """Return the newest materialisation that is recorded of a partition; None if there is none."""
-    records = instance.fetch_materializations(
-        dg.AssetRecordsFilter(
-            asset_key=asset_key(plan, place.asset),
-            asset_partitions=[place.partition] if place.partition else None,
-        ),
-        limit=1,
-    ).records
-    return records[0] if records else None
+    """Return the newest event that is recorded of a partition; None if there is none.
+
+    Args:
+        fetch: The instance's method that fetches materialisations, or observations.
+    """
+    filtered = dg.AssetRecordsFilter(
+        asset_key=asset_key(plan, place.asset),
+        asset_partitions=[place.partition] if place.partition else None,
+    )
+    return next(iter(fetch(filtered, limit=1).records), None)

@@ -19,7 +19,14 @@ import pandas as pd
 
 from tournament_assets.foundation.errors import InputError, TournamentError, WorkError
 from tournament_assets.graph.assets.publishing import run_artifacts
-from tournament_assets.graph.outputs import Check, Made, Markdown, as_stored
+from tournament_assets.graph.outputs import (
+    Check,
+    Made,
+    Markdown,
+    as_stored,
+    read_stored,
+    write_stored,
+)
 from tournament_assets.graph.rows import (
     AssetRow,
     Axis,
@@ -36,20 +43,9 @@ from tournament_assets.ledger import Ledger
 from tournament_assets.project.plan import TournamentPlan
 from tournament_assets.project.project_files import load_rubrics
 from tournament_assets.providers.openers import JudgeConnection
-from tournament_assets.ratings.elo_traces import EloTraces
 from tournament_assets.responses.entrant_responses import Resources
 from tournament_assets.responses.local_responses import Generator, release_models
-from tournament_assets.storage.atomic_files import write_atomically, write_bytes_atomically
-from tournament_assets.storage.tables import (
-    StoredTable,
-    WrittenTable,
-    decode_npz,
-    decode_parquet,
-    encode_npz,
-    encode_parquet,
-    make_table,
-    write_table,
-)
+from tournament_assets.storage.tables import StoredTable, WrittenTable, make_table, write_table
 from tournament_assets.storage.tables import rows_of as rows_of_table
 from tournament_assets.tournament.config import Mode
 
@@ -298,23 +294,15 @@ class _Engine:
     def _kept(self, row: AssetRow, name: str, value: Any) -> Any:
         """Write a value where values are kept, and return what is read of it."""
         path = self._path(row, name, self._options.mode)
-        if isinstance(value, WrittenTable):
-            if self._folder is not None:
-                write_atomically(path, value.content.copy_to)
-            else:
-                path.parent.mkdir(parents=True, exist_ok=True)
-                with path.open("wb") as file:
-                    value.content.copy_to(file)
-            return _read(row, path)
-        if self._folder is not None and (row.is_table or row.stored_as == "arrays"):
-            is_traces = isinstance(value, EloTraces)
-            content = encode_npz(value) if is_traces else encode_parquet(row.row_type, value)
-            write_bytes_atomically(path, content)
-        return value
+        is_written = isinstance(value, WrittenTable)
+        is_file = row.is_table or row.stored_as == "arrays"
+        if is_written or (is_file and self._folder is not None):
+            write_stored(row, value, path)
+        return read_stored(row, path) if is_written else value
 
     def _path(self, row: AssetRow, name: str, mode: Mode) -> Path:
         folder = (self._folder or self._temporary) / self._plan.tournament_id / row.name / name
-        return folder / f"{mode}{'.npz' if row.stored_as == 'arrays' else '.parquet'}"
+        return folder / f"{mode}{row.suffix}"
 
     def _call(self, row: AssetRow, name: str) -> Made[Any]:
         """Call a row's function with what it asks for."""
@@ -322,12 +310,13 @@ class _Engine:
             asset: self._input(row, self._rows[asset], how, name)
             for asset, how in row.inputs_among(self._rows).items()
         }
+        plan = replace(self._plan, no_budget=self._options.no_budget)
         supplies: dict[str, Callable[[], Any]] = {
             "plan": lambda: self._plan,
             "config": lambda: self._plan.config,
             "mode": lambda: self._options.mode,
             "dimension": lambda: name,
-            "step": lambda: self._step(name),
+            "step": lambda: Step(plan, self._options.mode, name, _LOG, self._recorded),
             "started_at": lambda: self._started_at,
             "upstream": dict,
             "options": lambda: row.told(self._told),
@@ -337,10 +326,6 @@ class _Engine:
         }
         made: Made[Any] = row.call(supplies, assets)
         return made
-
-    def _step(self, name: str) -> Step:
-        plan = replace(self._plan, no_budget=self._options.no_budget)
-        return Step(plan, self._options.mode, name, _LOG, self._recorded)
 
     def _recorded(self, asset: str, partition: str | None) -> Mapping[str, Any] | None:
         name, _, mode = (partition or self._options.mode).rpartition("|")
@@ -369,7 +354,7 @@ class _Engine:
             return self.done.values[row.name, name]
         path = self._path(row, name, mode)
         if self._folder is not None and path.exists():
-            return _read(row, path)
+            return read_stored(row, path)
         if may_be_missing:
             return None
         raise InputError(
@@ -377,11 +362,3 @@ class _Engine:
             if self._folder
             else f"{row.name} {name} is neither made nor given"
         )
-
-
-def _read(row: AssetRow, path: Path) -> Any:
-    if row.stored_as == "arrays":
-        return decode_npz(path.read_bytes())
-    if row.stored_as == "stream":
-        return StoredTable(row.row_type, path)
-    return decode_parquet(row.row_type, path.read_bytes())

@@ -7,7 +7,7 @@ must match the tag as well.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property, partial
 from itertools import product
 from typing import Any, cast
@@ -23,7 +23,7 @@ from tournament_assets.graph.assets.observed_inputs import (
 )
 from tournament_assets.graph.assets.publishing import report
 from tournament_assets.graph.outputs import Check
-from tournament_assets.graph.partitions import asset_key, newest_materialization
+from tournament_assets.graph.partitions import asset_key, newest_record
 from tournament_assets.graph.recipes import (
     Place,
     Recipe,
@@ -38,7 +38,7 @@ from tournament_assets.graph.run_options import OF_ONE_RUN
 from tournament_assets.graph.table import rows_of, settings_versions
 from tournament_assets.project.plan import TournamentPlan
 from tournament_assets.tournament.config import Mode
-from tournament_assets.tournament.judges import Rubric, parse_rubric
+from tournament_assets.tournament.judges import Rubric
 
 MADE_FROM = "made_from"
 """The metadata that holds a recipe."""
@@ -128,7 +128,8 @@ class RecipeBook:
     def newest(self, place: Place) -> dg.EventLogRecord | None:
         """Return the newest materialisation of a partition; None if it was never made."""
         if place not in self._newest:
-            self._newest[place] = newest_materialization(self.plan, self.instance, place)
+            fetch = self.instance.fetch_materializations
+            self._newest[place] = newest_record(fetch, self.plan, place)
         return self._newest[place]
 
     def kept(
@@ -219,21 +220,6 @@ def _causes(book: RecipeBook, place: Place) -> list[str]:
         for each in differences(kept, book.recipe(place))
         if not (each.asset == entrants.__name__ and each.now is None)
     ]
-
-
-def rubrics_told(options: Mapping[str, Any]) -> dict[str, Rubric]:
-    """Return the rubrics passed to a run, by dimension; empty if it reads them itself.
-
-    Args:
-        options: The options of an asset that asks the judge.
-    """
-    return {
-        dimension: replace(
-            parse_rubric(text, dimension=dimension, where="the run's rubric"),
-            instructions=options.get("instructions"),
-        )
-        for dimension, text in (options.get("rubrics") or {}).items()
-    }
 
 
 def made_with(plan: TournamentPlan, row: AssetRow, options: Mapping[str, Any]) -> str:

@@ -100,8 +100,11 @@ class Difference:
         return self.name.partition(" ")[0]
 
     def __str__(self) -> str:
-        told = f"{self.name} was {_told(self.before)}, is {_told(self.now)} now"
-        return told + (_REMINDER if _keeps_label(self.before, self.now) else "")
+        before, now = (each or "not there" for each in (self.before, self.now))
+        # People call both the same, as in `v1 (3fa2c1)` and `v1 (9bc1d0)`.
+        keeps_label = " (" in before and now.partition(" (")[0] == before.partition(" (")[0]
+        reminder = "; raise its version line with every edit" if keeps_label else ""
+        return f"{self.name} was {before}, is {now} now{reminder}"
 
 
 def differences(before: Recipe, now: Recipe) -> list[Difference]:
@@ -116,19 +119,6 @@ def differences(before: Recipe, now: Recipe) -> list[Difference]:
         for name in {**before, **now}
         if before.get(name) != now.get(name)
     ]
-
-
-_REMINDER = "; raise its version line with every edit"
-
-
-def _told(version: str | None) -> str:
-    return "not there" if version is None else version
-
-
-def _keeps_label(before: str | None, now: str | None) -> bool:
-    """Whether people call both versions the same, such as `v1 (3fa2c1)` and `v1 (9bc1d0)`."""
-    label = (before or "").partition(" (")[0]
-    return " (" in (before or "") and (now or "").partition(" (")[0] == label
 
 
 def find_out_of_date(

@@ -5,33 +5,22 @@ after the asset and its partition and is written atomically; a stream (`AssetRow
 passed on as a file, and never loaded as a whole.
 """
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import dagster as dg
-import pandas as pd
 import upath
 from pydantic import Field
 
 from tournament_assets.foundation.errors import InputError
 from tournament_assets.foundation.yaml_files import read_yaml
+from tournament_assets.graph.outputs import read_stored, write_stored
 from tournament_assets.graph.table import row_of
 from tournament_assets.judging.batch_service import AsksDirectly
 from tournament_assets.providers.openers import JudgeConnection
-from tournament_assets.ratings.elo_traces import EloTraces
-from tournament_assets.storage.atomic_files import write_atomically, write_bytes_atomically
-from tournament_assets.storage.tables import (
-    AnyTable,
-    StoredTable,
-    WrittenTable,
-    decode_npz,
-    decode_parquet,
-    encode_npz,
-    encode_parquet,
-)
 from tournament_assets.tournament.judges import Judge
 from tournament_assets.verdicts.judge_requests import open_ledger
 
@@ -99,40 +88,25 @@ class LedgerResource(dg.ConfigurableResource):  # type: ignore[type-arg]  # its 
 
     url: str
 
-    @contextmanager
-    def open(self) -> "Iterator[Ledger]":
+    def open(self) -> "AbstractContextManager[Ledger]":
         """Open the ledger and close it again."""
-        with open_ledger(self.url) as ledger:
-            yield ledger
+        return open_ledger(self.url)
 
 
-class _ParquetFiles(dg.UPathIOManager):
+class _Files(dg.UPathIOManager):
+    def dump_to_path(self, context: dg.OutputContext, obj: Any, path: upath.UPath) -> None:
+        write_stored(row_of(context.asset_key.path[-1]), obj, path)
+
+    def load_from_path(self, context: dg.InputContext, path: upath.UPath) -> Any:
+        return read_stored(row_of(context.asset_key.path[-1]), path)
+
+
+class _ParquetFiles(_Files):
     extension = ".parquet"
 
-    def dump_to_path(
-        self, context: dg.OutputContext, obj: pd.DataFrame | WrittenTable[Any], path: upath.UPath
-    ) -> None:
-        if isinstance(obj, WrittenTable):
-            write_atomically(path, obj.content.copy_to)
-        else:
-            row_type = row_of(context.asset_key.path[-1]).row_type
-            write_bytes_atomically(path, encode_parquet(row_type, obj))
 
-    def load_from_path(self, context: dg.InputContext, path: upath.UPath) -> AnyTable:
-        row = row_of(context.asset_key.path[-1])
-        if row.stored_as == "stream":
-            return StoredTable(row.row_type, path)
-        return decode_parquet(row.row_type, path.read_bytes())
-
-
-class _NpzFiles(dg.UPathIOManager):
+class _NpzFiles(_Files):
     extension = ".npz"
-
-    def dump_to_path(self, context: dg.OutputContext, obj: EloTraces, path: upath.UPath) -> None:  # noqa: ARG002
-        write_bytes_atomically(path, encode_npz(obj))
-
-    def load_from_path(self, context: dg.InputContext, path: upath.UPath) -> EloTraces:  # noqa: ARG002
-        return decode_npz(path.read_bytes())
 
 
 class ParquetIOManager(dg.ConfigurableIOManagerFactory[_ParquetFiles]):
@@ -201,15 +175,6 @@ _UNSET = "FAILED_POST_PROCESSING"
 _Chosen = tuple[dg.ExecutorDefinition, dict[str, Any]]
 
 
-def _in_process(environment: Mapping[str, str]) -> _Chosen:  # noqa: ARG001
-    return dg.in_process_executor, {}
-
-
-def _multiprocess(environment: Mapping[str, str]) -> _Chosen:  # noqa: ARG001
-    # A process forked from a server that has already loaded the definitions starts at once.
-    return dg.multiprocess_executor, {"start_method": {"forkserver": {}}}
-
-
 def _celery(environment: Mapping[str, str]) -> _Chosen:
     _require_extra("celery", "dagster_celery")
     from dagster_celery import celery_executor
@@ -242,8 +207,9 @@ def _kubernetes(environment: Mapping[str, str]) -> _Chosen:  # noqa: ARG001
 
 
 _EXECUTORS: Mapping[str, Callable[[Mapping[str, str]], _Chosen]] = {
-    "in_process": _in_process,
-    "multiprocess": _multiprocess,
+    "in_process": lambda _: (dg.in_process_executor, {}),
+    # A process forked from a server that has already loaded the definitions starts at once.
+    "multiprocess": lambda _: (dg.multiprocess_executor, {"start_method": {"forkserver": {}}}),
     "celery": _celery,
     "kubernetes": _kubernetes,
 }

@@ -214,6 +214,11 @@ class AssetRow:
         return self.stored_as in ("table", "stream")
 
     @property
+    def suffix(self) -> str:
+        """What the name of a file of it ends with."""
+        return ".npz" if self.stored_as == "arrays" else ".parquet"
+
+    @property
     def row_type(self) -> type:
         """The class of its table's rows, as its function's return annotation names it."""
         (value,) = get_args(inspect.signature(self.make).return_annotation)

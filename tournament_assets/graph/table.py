@@ -44,6 +44,7 @@ from tournament_assets.graph.rows import (
 from tournament_assets.project.plan import TournamentPlan
 from tournament_assets.provenance.origins import read_versions, version_values
 from tournament_assets.reports.run.section_table import SECTIONS
+from tournament_assets.responses.entrant_responses import served_entrants
 from tournament_assets.trust.measures import EVIDENCE_TABLES, LIGHT_TABLES
 
 _CORE_JOBS = (
@@ -65,11 +66,6 @@ anything is asked, and a price that the budget does not allow ends the run there
 """
 
 
-def _generates(plan: TournamentPlan) -> bool:
-    """Whether any entrant is generated here; recorded and served ones need no GPU."""
-    return any(entrant.generates_here for entrant in plan.config.entrants)
-
-
 _observed = partial(AssetRow, job="inputs", stored_as="file")
 
 
@@ -79,17 +75,15 @@ def _entrant_kinds(plan: TournamentPlan) -> set[str]:
 
 # What was paid for again when everybody was asked is not to be paid for a third time.
 _BOUGHT_BEFORE = frozenset({"pay_again"})
+_prompts = partial(AssetRow, stage="prompts", job="prompts", axes=MODE)
 # No pool: a step that waits for a judge blocks nothing else.
+_judging = partial(AssetRow, stage="judging", job="judging", axes=MODE_BY_DIMENSION)
 _rating = partial(AssetRow, stage="ratings", job="judging", axes=MODE_BY_DIMENSION)
 
 
 def _named(plan: TournamentPlan) -> list[Any]:
     prices = observed_inputs.prices_version(plan)
     return [plan.config.fingerprint, plan.config_path.as_posix(), prices]
-
-
-def _named_in_report(plan: TournamentPlan) -> list[Any]:
-    return [*_named(plan), version_values(read_versions(plan.project.folder))]
 
 
 _report = partial(AssetRow, stage="report", job="report", axes=MODE, names=_named)
@@ -99,21 +93,12 @@ _CORE = (
     _observed(observed_inputs.entrants, stage="responses", axes=ENTRANT),
     _observed(observed_inputs.rubrics, stage="judging", axes=DIMENSION),
     _observed(observed_inputs.price_list, stage="judging"),
-    AssetRow(
+    _prompts(
         prompts.prompt_bank,
-        stage="prompts",
-        job="prompts",
-        axes=MODE,
         after=("prompt_file",),
         checks={"bank_integrity": "Every prompt once, with what its dimension needs."},
     ),
-    AssetRow(
-        prompts.selected_prompts,
-        stage="prompts",
-        job="prompts",
-        axes=MODE,
-        settings=settings.draw_settings,
-    ),
+    _prompts(prompts.selected_prompts, settings=settings.draw_settings),
     AssetRow(
         responses.entrant_requests,
         stage="responses",
@@ -121,7 +106,7 @@ _CORE = (
         axes=MODE,
         after=("entrants",),
         kinds=_entrant_kinds,
-        where=Where(responses.has_served_entrants, "where an entrant is behind an API"),
+        where=Where(lambda plan: bool(served_entrants(plan)), "where an entrant is behind an API"),
     ),
     AssetRow(
         responses.entrant_responses,
@@ -137,7 +122,8 @@ _CORE = (
             "no_thought_in_response": "No response holds a mark of a thought or a chat template.",
         },
         kinds=_entrant_kinds,
-        where=Where(on_gpu=_generates),
+        # Recorded and served entrants need no GPU.
+        where=Where(on_gpu=lambda plan: any(each.generates_here for each in plan.config.entrants)),
     ),
     AssetRow(
         prompts.match_list,
@@ -168,11 +154,8 @@ _CORE = (
         settings=settings.asking_settings,
         kinds=judging.judge_kinds,
     ),
-    AssetRow(
+    _judging(
         judging.judge_replies,
-        stage="judging",
-        job="judging",
-        axes=MODE_BY_DIMENSION,
         after=("rubrics", "judging_estimate", "judge_requests"),
         untold=_BOUGHT_BEFORE,
         settings=settings.asking_settings,
@@ -180,19 +163,13 @@ _CORE = (
         checks={"judge_is_who_was_asked": "Every reply comes from the one model that was asked."},
         kinds=judging.judge_kinds,
     ),
-    AssetRow(
+    _judging(
         verdicts.jury,
-        stage="judging",
-        job="judging",
-        axes=MODE_BY_DIMENSION,
         settings=settings.jury_settings,
-        where=Where(verdicts.has_jury, "of several judges"),
+        where=Where(lambda plan: bool(plan.config.juries), "of several judges"),
     ),
-    AssetRow(
+    _judging(
         verdicts.judge_verdicts,
-        stage="judging",
-        job="judging",
-        axes=MODE_BY_DIMENSION,
         settings=settings.reading_settings,
         stored_as="stream",
         checks={
@@ -245,7 +222,7 @@ _CORE = (
         stored_as="stream",
         kinds={"html", "markdown"},
         # What is made of it follows; asking git is not for every step.
-        names=_named_in_report,
+        names=lambda plan: [*_named(plan), version_values(read_versions(plan.project.folder))],
     ),
     _report(
         publishing.run_artifacts,

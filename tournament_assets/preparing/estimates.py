@@ -26,6 +26,7 @@ from tournament_assets.judging.requests.pairs import PairToJudge, draw_share, sp
 from tournament_assets.judging.requests.requests import JudgeRequests, effort_of
 from tournament_assets.judging.settlement.records import JudgingScope
 from tournament_assets.preparing.existing_work import (
+    existing_responses,
     known_responses,
     load_bank_and_selection,
     pairs_of_dimension,
@@ -210,17 +211,11 @@ def requests_of_share(
 
 def _shares_of_pilot(plan: TournamentPlan, follow: FollowCourse, *, ledger: Ledger) -> FindShares:
     """Return a function that reads the pilot's verdicts from the ledger."""
-    config = plan.config
-    bank, prompts = load_bank_and_selection(plan, "pilot")
-    responses = {
-        (entrant.entrant_id, key): text
-        for entrant in config.entrants
-        for key, text in known_responses(plan, entrant, bank, prompts, ledger=ledger).items()
-    }
+    prompts, responses = existing_responses(plan, "pilot", ledger=ledger)
 
     def find(rubric: Rubric) -> Mapping[tuple[str, str], Sequence[float]]:
         pairs = pairs_of_dimension(plan, rubric.dimension, prompts, responses)
-        judges = config.judges_of("pilot")
+        judges = plan.config.judges_of("pilot")
         return follow(plan, "pilot", pairs, rubric, judges, ledger).known_shares()
 
     return find

@@ -89,6 +89,18 @@ def known_responses(
     return {answer_key(response): response.text for response in stored.values()}
 
 
+def existing_responses(
+    plan: TournamentPlan, mode: Mode, *, ledger: "Ledger"
+) -> tuple[Sequence[Prompt], dict[tuple[str, AnswerKey], str]]:
+    """Return the prompts of a mode, and the existing responses to them by entrant and prompt."""
+    bank, prompts = load_bank_and_selection(plan, mode)
+    return prompts, {
+        (entrant.entrant_id, key): text
+        for entrant in plan.config.entrants
+        for key, text in known_responses(plan, entrant, bank, prompts, ledger=ledger).items()
+    }
+
+
 def pairs_of_dimension(
     plan: TournamentPlan,
     dimension: str,
@@ -106,12 +118,7 @@ def existing_requests(
 ) -> dict[str, JudgeRequests]:
     """Return a judge's requests about the existing responses, by dimension."""
     config = plan.config
-    bank, prompts = load_bank_and_selection(plan, mode)
-    responses = {
-        (entrant.entrant_id, key): text
-        for entrant in config.entrants
-        for key, text in known_responses(plan, entrant, bank, prompts, ledger=ledger).items()
-    }
+    prompts, responses = existing_responses(plan, mode, ledger=ledger)
     requests: dict[str, JudgeRequests] = {}
     for dimension in config.dimension_names:
         pairs = pairs_of_dimension(plan, dimension, prompts, responses)
@@ -133,15 +140,12 @@ class FailedPresentation:
     Attributes:
         entrant_a: The pair's first entrant.
         entrant_b: The pair's second entrant.
-        presentation: `ab` or `ba`.
         failure: Why there is no verdict.
     """
 
     dimension: str
-    prompt_id: str
     entrant_a: str
     entrant_b: str
-    presentation: str
     failure: FailureClass
 
 
@@ -150,29 +154,22 @@ def find_failed_presentations(
 ) -> list[FailedPresentation]:
     """Return what could be judged again, by dimension and pair, without asking a judge."""
     presentations: list[FailedPresentation] = []
-    scopes = [
-        (plan.verdict_scope(mode, dimension, judge), of_dimension)
-        for judge in plan.config.judges_of(mode, model=judge_model)
-        for dimension, of_dimension in existing_requests(plan, mode, judge, ledger=ledger).items()
-    ]
-    for scope, of_dimension in scopes:
-        dimension = scope.dimension
-        failed = find_failed_requests(
-            (request.request_key for request in of_dimension),
-            scope=scope,
-            ledger=ledger,
-            reply_format=plan.config.judging.reply_format,
-        )
-        presentations.extend(
-            FailedPresentation(
-                dimension=dimension,
-                prompt_id=request.prompt_id,
-                entrant_a=request.entrant_a,
-                entrant_b=request.entrant_b,
-                presentation=request.presentation.value,
-                failure=failed[request.request_key].failure,
+    for judge in plan.config.judges_of(mode, model=judge_model):
+        for dimension, requests in existing_requests(plan, mode, judge, ledger=ledger).items():
+            failed = find_failed_requests(
+                (request.request_key for request in requests),
+                scope=plan.verdict_scope(mode, dimension, judge),
+                ledger=ledger,
+                reply_format=plan.config.judging.reply_format,
             )
-            for request in of_dimension
-            if request.request_key in failed
-        )
+            presentations += [
+                FailedPresentation(
+                    dimension,
+                    request.entrant_a,
+                    request.entrant_b,
+                    failed[request.request_key].failure,
+                )
+                for request in requests
+                if request.request_key in failed
+            ]
     return presentations

@@ -101,15 +101,13 @@ def refuse_bad_input(
     with problems.collected():
         judges = plan.config.judges_of(mode, model=judge_model)
         for judge in judges:
-            for problem in (judge.model_problem, price_problem(plan.config, judge)):
-                if problem is not None:
-                    problems.add(problem)
+            of_model = (judge.model_problem, price_problem(plan.config, judge))
+            problems.extend(filter(None, of_model))
             if not skip_judging:
                 problems.extend(judge_problems(judge, plan.project.environment))
     if not skip_judging:
-        budget_problem = missing_budget_problem(plan, mode, is_allowed=needs_no_budget)
-        if budget_problem is not None:
-            problems.add(budget_problem)
+        of_budget = missing_budget_problem(plan, mode, is_allowed=needs_no_budget)
+        problems.extend(filter(None, [of_budget]))
     problems.raise_if_any(placed)
     if _will_generate(plan, bank, prompts):
         asked = {

@@ -31,6 +31,8 @@ class ConfigFile:
     project: Path
 
 
+Problem = tuple[tuple[str | int, ...], str]
+"""A path of keys and indices, and what is wrong there."""
 _COMPONENT = "tournament_assets.TournamentComponent"
 _ROOT_FILES = ("pyproject.toml", "dg.toml", "setup.py")
 
@@ -145,39 +147,30 @@ def _validate(document: YamlDocument, path: Path, project: Path) -> ConfigFile:
     return ConfigFile(config=config, path=path, project=project)
 
 
-def config_problems(values: Mapping[str, object]) -> list[tuple[tuple[str | int, ...], str]]:
+def config_problems(values: Mapping[str, object]) -> list[Problem]:
     """Find problems across fields: duplicates, too few entrants, unknown names.
 
     Args:
         values: The unvalidated configuration, so that these problems can be reported together with
             those of single fields.
-
-    Returns:
-        For each problem, its path of keys and indices, and what is wrong.
     """
     entrants = values.get("entrants")
     if not isinstance(entrants, list):
         return []
-    problems: list[tuple[tuple[str | int, ...], str]] = []
+    problems: list[Problem] = []
     seen: list[Any] = []
     for index, entrant in enumerate(entrants):
         entrant_id = entrant.get("entrant_id") if isinstance(entrant, Mapping) else None
         if entrant_id is not None and entrant_id in seen:
-            problems.append(
-                (
-                    ("entrants", index, "entrant_id"),
-                    f"entrant {entrant_id!r} is listed twice; "
-                    "expected every entrant_id once; rename or remove one",
-                )
+            problem = (
+                f"entrant {entrant_id!r} is listed twice; "
+                "expected every entrant_id once; rename or remove one"
             )
+            problems.append((("entrants", index, "entrant_id"), problem))
         seen.append(entrant_id)
     if len(entrants) < 2:
-        problems.append(
-            (
-                ("entrants",),
-                f"the number of entrants is {len(entrants)}; expected at least two to compare",
-            )
-        )
+        problem = f"the number of entrants is {len(entrants)}; expected at least two to compare"
+        problems.append((("entrants",), problem))
     return [
         *problems,
         *_rubric_problems(values),
@@ -186,27 +179,23 @@ def config_problems(values: Mapping[str, object]) -> list[tuple[tuple[str | int,
     ]
 
 
-def _rubric_problems(values: Mapping[str, object]) -> list[tuple[tuple[str | int, ...], str]]:
+def _rubric_problems(values: Mapping[str, object]) -> list[Problem]:
     """Find files that are the rubrics of two dimensions, whose verdicts would be the same."""
     dimensions = values.get("dimensions")
-    problems: list[tuple[tuple[str | int, ...], str]] = []
+    problems: list[Problem] = []
     first: dict[PurePath, str] = {}
     for name, rules in (dimensions if isinstance(dimensions, Mapping) else {}).items():
         file = rules.get("rubric") if isinstance(rules, Mapping) else None
         if isinstance(file, str) and first.setdefault(PurePath(file), str(name)) != name:
-            problems.append(
-                (
-                    ("dimensions", str(name), "rubric"),
-                    f"{file!r} is the rubric of {first[PurePath(file)]!r}, too; expected a file "
-                    "of its own for each dimension; write one, or remove a dimension",
-                )
+            problem = (
+                f"{file!r} is the rubric of {first[PurePath(file)]!r}, too; expected a file "
+                "of its own for each dimension; write one, or remove a dimension"
             )
+            problems.append((("dimensions", str(name), "rubric"), problem))
     return problems
 
 
-def _family_problems(
-    values: Mapping[str, object], entrant_ids: Sequence[Any]
-) -> list[tuple[tuple[str | int, ...], str]]:
+def _family_problems(values: Mapping[str, object], entrant_ids: Sequence[Any]) -> list[Problem]:
     """Find families of unknown models."""
     listed = values.get("judges")
     judges = [
@@ -227,15 +216,13 @@ def _family_problems(
     ]
 
 
-def _gate_problems(
-    values: Mapping[str, object], entrant_ids: Sequence[Any]
-) -> list[tuple[tuple[str | int, ...], str]]:
+def _gate_problems(values: Mapping[str, object], entrant_ids: Sequence[Any]) -> list[Problem]:
     """Find a gate for an unknown entrant, or on a dimension that is not judged."""
     gate, judged = values.get("gate"), values.get("dimensions")
     if not isinstance(gate, Mapping):
         return []
     entrants = ", ".join(str(each) for each in entrant_ids if each is not None)
-    problems: list[tuple[tuple[str | int, ...], str]] = [
+    problems: list[Problem] = [
         (("gate", side), f"gate.{side} is {gate[side]!r}; expected one of {entrants}")
         for side in ("candidate", "baseline")
         if isinstance(gate.get(side), str) and gate[side] not in entrant_ids

@@ -20,11 +20,10 @@ from tournament_assets.provenance.origins import (
     ReplySummary,
     Versions,
     input_hashes,
-    judge_models,
     judging_costs,
     judging_waste,
+    name_models,
     pairs_left_out,
-    pending_presentations,
     read_versions,
     rerun_command,
     summarise_replies,
@@ -75,11 +74,6 @@ class RunFacts:
     command: str
 
     @property
-    def judge_model(self) -> str:
-        """The model that judged; more than one only after a run that asked another one."""
-        return judge_models(self.summaries)
-
-    @property
     def models(self) -> set[str]:
         """The models that judged."""
         return {model for each in self.summaries.values() for model in each.judge_models}
@@ -122,7 +116,7 @@ def run_facts(
         versions=read_versions(plan.project.folder),
         left_out=left_out,
         not_needed=not_needed,
-        pending=pending_presentations(summaries),
+        pending={dimension: summary.pending for dimension, summary in summaries.items()},
         costs=judging_costs(plan, summaries),
         command=_made_again_by(plan, mode, summaries=summaries, left_out=left_out, traced=traced),
     )
@@ -153,6 +147,7 @@ def run_manifest(
         rerun: The rerun that it is the result of; None for a run that a person began.
     """
     config, names = plan.config, plan.config.dimension_names
+    n_samples, n_others = config.generation.n_samples, len(config.entrant_ids) - 1
     bank, commit = tables.prompt_bank, facts.versions.project_commit
     audit = list(rows_of(CoverageRow, tables.audit))
     outages = find_outages(audit, config.checks)
@@ -165,16 +160,12 @@ def run_manifest(
         "mode": mode,
         "config": plan.config_path.as_posix(),
         "judge": config.label_of(mode),
-        "judge_model": facts.judge_model,
+        "judge_model": name_models(facts.models),
         "entrants": list(config.entrant_ids),
         "dimensions": list(names),
         "bank_size": len(bank),
-        "selected_prompts": len(tables.selected_prompts) // config.generation.n_samples,
-        **(
-            {"samples_of_each_prompt": config.generation.n_samples}
-            if config.generation.n_samples > 1
-            else {}
-        ),
+        "selected_prompts": len(tables.selected_prompts) // n_samples,
+        **({"samples_of_each_prompt": n_samples} if n_samples > 1 else {}),
         "pairs": {dimension: each.pairs for dimension, each in facts.summaries.items()},
         "pairs_left_out_by_limit": facts.left_out,
         **({"pairs_not_needed": facts.not_needed} if facts.not_needed else {}),
@@ -190,7 +181,8 @@ def run_manifest(
         },
         **({"length_gains": gains} if gains else {}),
         **({"judges_that_play": [asdict(each) for each in playing]} if playing else {}),
-        "prompts_planned": _prompts_planned(audit, n_entrants=len(config.entrant_ids)),
+        # Those planned for every two entrants.
+        "prompts_planned": {row.dimension: row.pairs_planned // max(n_others, 1) for row in audit},
         "n_perms": next(iter(tables.elo_traces.values())).ratings.shape[0],
         "shuffle_seed": config.ratings.shuffle_seed,
         "draw_seed": config.modes[mode].draw_seed,
@@ -282,8 +274,3 @@ def _length_gains(
         for row in lights
         if row.measure == LENGTH_EFFECT and row.dimension in red and row.low is not None
     }
-
-
-def _prompts_planned(audit: Sequence[CoverageRow], *, n_entrants: int) -> dict[str, int]:
-    """Return the number of prompts planned for every two entrants, by dimension."""
-    return {row.dimension: row.pairs_planned // max(n_entrants - 1, 1) for row in audit}

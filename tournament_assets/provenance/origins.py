@@ -310,11 +310,6 @@ def summarise_replies(replies: AnyTable) -> ReplySummary:
     )
 
 
-def judge_models(summaries: Mapping[str, ReplySummary]) -> str:
-    """Name the model that judged."""
-    return name_models(model for each in summaries.values() for model in each.judge_models)
-
-
 def rerun_command(plan: TournamentPlan, mode: Mode) -> str:
     """Return the command that reproduces a mode's results."""
     return f"tournament run --config {plan.config_path.as_posix()} --mode {mode}"
@@ -341,11 +336,6 @@ def pairs_left_out(
         )
         left_out[dimension] = eligible * pairs_per_prompt - summary.pairs
     return left_out
-
-
-def pending_presentations(replies: Mapping[str, ReplySummary]) -> dict[str, int]:
-    """Count the presentations that have no reply yet, by dimension."""
-    return {dimension: summary.pending for dimension, summary in replies.items()}
 
 
 class JudgingCost(TypedDict):

@@ -268,32 +268,25 @@ def _deciding_table(rows: Sequence[PromptFindingRow], limit: int) -> ReportTable
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _StratumNoise:
-    """Signal and noise of the prompts of a stratum."""
-
-    dimension: Annotated[str, Display("dimension")]
-    stratum: Annotated[str, Display("stratum")]
-    prompts: Annotated[int, Display("prompts")]
-    noisy: Annotated[str, Display("noise exceeds signal")]
-    flips: Annotated[str, Display("pairs that flip")]
-
-
 def _noise_table(rows: Sequence[PromptFindingRow]) -> ReportTable:
     groups: dict[tuple[str, str], list[PromptFindingRow]] = {}
     for row in rows:
         groups.setdefault((row.dimension, row.stratum), []).append(row)
-    noises = [
-        _StratumNoise(
-            *names,
-            len(members),
-            format_count_of(sum(row.is_finding for row in members), len(members)),
-            format_count_of(sum(row.count for row in members), sum(row.total for row in members)),
-        )
-        for names, members in sorted(groups.items())
-    ]
-    columns = select_columns(_StratumNoise, "dimension", "stratum", "prompts", "noisy", "flips")
-    return ReportTable.of(noises, columns, n_labels=2)
+    return ReportTable.of(
+        [members for _, members in sorted(groups.items())],
+        {
+            "dimension": lambda rows: rows[0].dimension,
+            "stratum": lambda rows: rows[0].stratum,
+            "prompts": len,
+            "noise exceeds signal": lambda rows: format_count_of(
+                sum(row.is_finding for row in rows), len(rows)
+            ),
+            "pairs that flip": lambda rows: format_count_of(
+                sum(row.count for row in rows), sum(row.total for row in rows)
+            ),
+        },
+        n_labels=2,
+    )
 
 
 @dataclass(frozen=True)

@@ -80,19 +80,16 @@ class ShownBattle:
 
 @dataclass(slots=True)
 class _Numbered:
-    """Distinct values, numbered in the order of their first use."""
+    """Distinct values, numbered in the order of their first use; None has no number."""
 
     values: list[Any] = field(default_factory=list)
     places: dict[Any, int] = field(default_factory=dict)
 
-    def place(self, key: Any, value: Any = None) -> int:
-        if key not in self.places:
+    def place(self, key: Any, value: Any = None) -> int | None:
+        if key is not None and key not in self.places:
             self.places[key] = len(self.values)
             self.values.append(key if value is None else value)
-        return self.places[key]
-
-    def place_of_text(self, text: str | None) -> int | None:
-        return None if text is None else self.place(text)
+        return self.places.get(key)
 
 
 def verdicts_with_replies(verdicts: AnyTable, replies: AnyTable) -> Iterator[AnsweredVerdict]:
@@ -184,10 +181,10 @@ def battle_data(
             *answer_places,
             words.place(verdict.verdict_ab),
             words.place(verdict.verdict_ba),
-            replies.place_of_text(verdict.reply_ab),
-            replies.place_of_text(verdict.reply_ba),
-            words.place_of_text(verdict.reason_ab),
-            words.place_of_text(verdict.reason_ba),
+            replies.place(verdict.reply_ab),
+            replies.place(verdict.reply_ba),
+            words.place(verdict.reason_ab),
+            words.place(verdict.reason_ba),
         )
         for name, value in zip(_BATTLE_COLUMNS, row, strict=True):
             columns[name].append(value)

@@ -323,36 +323,24 @@ def _on_bases(compared: Compared, bases: Collection[str]) -> dict[str, Cell[AnyS
     }
 
 
-@dataclass(frozen=True, slots=True)
-class _Gap:
-    """How far an entrant is above the next, on the common prompts."""
-
-    entrant: Annotated[str, Display("entrant")]
-    below: Annotated[str, Display("next below")]
-    gap: Annotated[float | None, Display("gap", format_rating)]
-    interval: Annotated[str | None, Display("interval of the difference")]
-    is_better: Annotated[bool, Display("shown to be better", {True: "yes", False: "no"}.get)]
-
-
 def gap_table(compared: Compared) -> ReportTable:
     """Return the gaps between neighbours on the common support, best first."""
-    gaps = [
-        _Gap(
-            row.entrant_id,
-            below,
-            row.rating,
-            None if row.note else _gap_interval(row.low, row.high),
-            bool(row.shown_above),
-        )
-        for row, below in compared.gaps()
-    ]
-    claims = ("is_better",) if compared.makes_claims else ()
-    columns = select_columns(_Gap, "entrant", "below", "gap", "interval", *claims)
-    return ReportTable.of(gaps, columns, n_labels=2, subject=(0, 1))
+    columns: dict[str, Cell[tuple[RatingRow, str]]] = {
+        "entrant": lambda gap: gap[0].entrant_id,
+        "next below": lambda gap: gap[1],
+        "gap": lambda gap: format_rating(gap[0].rating),
+        "interval of the difference": lambda gap: _gap_interval(gap[0]),
+    }
+    if compared.makes_claims:
+        columns["shown to be better"] = lambda gap: "yes" if gap[0].shown_above else "no"
+    return ReportTable.of(compared.gaps(), columns, n_labels=2, subject=(0, 1))
 
 
-def _gap_interval(low: float | None, high: float | None) -> str:
+def _gap_interval(row: RatingRow) -> str | None:
     """Return the ends, with a decimal where rounding would hide their sign."""
+    low, high = row.low, row.high
+    if row.note:
+        return None
     if low is None or high is None or min(abs(low), abs(high)) >= 1:
         return format_interval(low, high, absent="unbounded")
     return format_ends(low, high, _near_zero)

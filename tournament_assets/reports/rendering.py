@@ -107,12 +107,8 @@ def break_latex(text: str) -> str:
 def escape_markdown(text: str) -> str:
     """Return text that Markdown shows literally on one line, also inside a table."""
     line = show_controls(" ".join(text.split()))
-    escaped = _MARKDOWN_SIGNS.sub(lambda match: _escape_last(match[0]), line)
+    escaped = _MARKDOWN_SIGNS.sub(lambda match: f"{match[0][:-1]}\\{match[0][-1]}", line)
     return html.escape(escaped, quote=False)
-
-
-def _escape_last(signs: str) -> str:
-    return f"{signs[:-1]}\\{signs[-1]}"
 
 
 def render_template(name: str, **values: Any) -> str:
@@ -212,9 +208,10 @@ def _environment() -> Environment:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    environment.filters["md"] = markdown_text
-    environment.filters["code"] = markdown_code
     environment.filters |= {
+        "md": markdown_text,
+        "code": markdown_code,
+        "zip": zip,
         "number": "{:,.0f}".format,
         "share": format_share,
         "usd": format_usd,
@@ -226,9 +223,6 @@ def _environment() -> Environment:
         "rate": format_rate,
         "confidence": format_confidence,
         "kappa": format_kappa,
-    }
-    environment.filters["zip"] = zip
-    environment.filters |= {
         "latex": escape_latex,
         "tex": break_latex,
         "num": "\\num{{{}}}".format,

@@ -318,13 +318,10 @@ def _cell(light: Light) -> HtmlText:
 
 def _worst_entrants(rows: Sequence[MeasureRow]) -> list[MeasureRow]:
     """Return the rows, of those on entrants' unjudged pairs the largest share per dimension."""
-    worst: dict[str, MeasureRow] = {}
-    for row in rows:
-        so_far = worst.get(row.dimension)
-        if row.measure == UNJUDGED and (
-            so_far is None or (row.value or 0.0) > (so_far.value or 0.0)
-        ):
-            worst[row.dimension] = row
+    unjudged = by_dimension(row for row in rows if row.measure == UNJUDGED)
+    worst = {
+        name: max(members, key=lambda row: row.value or 0.0) for name, members in unjudged.items()
+    }
     return [row for row in rows if row.measure != UNJUDGED or row is worst[row.dimension]]
 
 

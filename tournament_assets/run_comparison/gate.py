@@ -6,7 +6,6 @@ that says so of itself (`Measure.bias`), a judge that is one of the two, or is n
 What only costs power is named and blocks nothing: flips are what equal entrants cause.
 """
 
-import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -23,6 +22,7 @@ from tournament_assets.audits.non_inferiority import (
 )
 from tournament_assets.foundation.errors import InputError, Problems
 from tournament_assets.foundation.estimates import Estimate
+from tournament_assets.foundation.fingerprints import fingerprint_text
 from tournament_assets.foundation.formatting import format_confidence, join_names
 from tournament_assets.foundation.json_lines import numbered_lines, parse_rows
 from tournament_assets.project.playing_judges import PlayingJudge
@@ -223,16 +223,14 @@ def _look_at(
     for look in before:
         if look.dimension == dimension:
             earlier |= {name: each for name, each in look.points.items() if name not in earlier}
-    new = {name: points[name] for name in sorted(points, key=_hashed) if name not in earlier}
+    new = {
+        name: points[name] for name in sorted(points, key=fingerprint_text) if name not in earlier
+    }
     chances = (test.p_not_worse, test.p_worse)
     if settings.sequential:
         wealth = bet([*earlier.values(), *new.values()], margin=settings.margin)
         chances = (min(1.0, 1 / wealth.not_worse), min(1.0, 1 / wealth.worse))
     return test, chances, new
-
-
-def _hashed(prompt_id: str) -> str:
-    return hashlib.sha256(prompt_id.encode()).hexdigest()
 
 
 def _decide(

@@ -213,11 +213,9 @@ class _Reader:
         return tuple(pairs), frozenset(requests)
 
     def _read_standings(self, dimensions: Sequence[str]) -> dict[str, tuple[Rating, ...]]:
-        try:
+        standings: dict[str, tuple[Rating, ...]] = {}
+        with self._problems.collected():
             standings = read_standings(self._folder)
-        except InputError as error:
-            self._problems.extend(error.problems)
-            return {}
         return {name: standings.get(name, ()) for name in dimensions}
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from operator import attrgetter
 
 from tournament_assets.audits.agreement import wilson_interval
 from tournament_assets.foundation.estimates import Estimate
@@ -74,7 +75,7 @@ _IN_ORDER = (
         "Compare with the ratings at equal style, tell the judge in the rubric that length is "
         "neither merit nor fault, or limit all entrants to the same length.",
         "points",
-        find=panel.length,
+        find=attrgetter("length"),
         threshold=lambda checks: checks.max_length_effect,
         expected="near",
         neutral=0.0,

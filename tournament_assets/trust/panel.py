@@ -132,11 +132,6 @@ def consistency(evidence: JudgeEvidence) -> Estimate:
     return with_note(share, f"{share.count} of {share.n} distinct judged pairs came out the same")
 
 
-def length(evidence: JudgeEvidence) -> Estimate:
-    """Return the effect of a typical difference in length, in Elo points."""
-    return evidence.length
-
-
 def longer_wins(evidence: JudgeEvidence) -> Estimate:
     """Return the share of wins of the response with more words."""
     share = measure_longer_wins(evidence.distinct, confidence=evidence.confidence)

@@ -9,8 +9,12 @@ from urllib.parse import urlencode
 
 import click
 
-from tournament_assets.cli.opening import stored_tables
-from tournament_assets.cli.options import config_option, find_config, plan_of_mode
+from tournament_assets.cli.options import (
+    config_option,
+    find_config,
+    plan_of_mode,
+    stored_tables,
+)
 from tournament_assets.extras.people.assets import label_worths
 from tournament_assets.extras.people.label_records import LabelRecords, LabelSample, clean_rater
 from tournament_assets.extras.people.labelling.page import LabelDesk, write_label_page

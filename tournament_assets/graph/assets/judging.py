@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from tournament_assets.foundation.errors import JudgeError, Problems
+from tournament_assets.foundation.errors import InputError, JudgeError
 from tournament_assets.foundation.fingerprints import fingerprint, short
 from tournament_assets.foundation.formatting import format_usd
 from tournament_assets.graph.outputs import Check, Made, Metadata, Shown, known, markdown_table
@@ -338,19 +338,11 @@ def _judging(
     ledger: "Ledger",
 ) -> _DimensionWork:
     config = step.plan.config
-    told = (options.rubrics or {}).get(dimension)
-    rubric = (
-        load_rubric(config, step.plan.project, dimension)
-        if told is None
-        else replace(
-            parse_rubric(told, dimension=dimension, where="the run's rubric"),
-            instructions=options.instructions,
-        )
-    )
+    told = rubrics_told(options.rubrics, options.instructions)
+    rubric = told.get(dimension) or load_rubric(config, step.plan.project, dimension)
     judges = config.judges_of(step.mode, model=options.judge_model)
-    problems = Problems()
-    problems.extend(filter(None, (each.model_problem for each in judges)))
-    problems.raise_if_any()
+    if problems := list(filter(None, (each.model_problem for each in judges))):
+        raise InputError(problems)
     follow = follow_rounds(config.mode(step.mode))
     if follow is not None:
         pairs = list(follow(step.plan, step.mode, pairs, rubric, judges, ledger).needed)
@@ -359,6 +351,22 @@ def _judging(
         others, identical = split_identical(pairs)
     to_ask = [requests_of_share(step.plan, others, rubric, judge) for judge in judges]
     return _DimensionWork(step, options, rubric, judges, pairs, identical, to_ask)
+
+
+def rubrics_told(texts: Mapping[str, str] | None, instructions: str | None) -> dict[str, Rubric]:
+    """Return the rubrics passed to a run, by dimension; empty if it reads them itself.
+
+    Args:
+        texts: The texts that its options hold, by dimension.
+        instructions: The project's own instructions when the run began, where there are any.
+    """
+    return {
+        dimension: replace(
+            parse_rubric(text, dimension=dimension, where="the run's rubric"),
+            instructions=instructions,
+        )
+        for dimension, text in (texts or {}).items()
+    }
 
 
 def _ask(

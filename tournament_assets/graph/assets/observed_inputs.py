@@ -56,7 +56,11 @@ def prompt_file(plan: TournamentPlan) -> list[InputVersion]:
 
     It is observed: after an edit, the prompts are out of date.
     """
-    return [_attempt(None, partial(_bank_version, plan))]
+
+    def read() -> str:
+        return content_version(Prompt, make_table(Prompt, load_bank(plan.config, plan.project)))
+
+    return [_attempt(None, read)]
 
 
 def entrants(plan: TournamentPlan) -> list[InputVersion]:
@@ -156,11 +160,6 @@ def _attempt(partition: str | None, read: Callable[[], str]) -> InputVersion:
         return InputVersion(partition, read())
     except InputError as error:
         return InputVersion(partition, None, problem=str(error))
-
-
-def _bank_version(plan: TournamentPlan) -> str:
-    bank = load_bank(plan.config, plan.project)
-    return content_version(Prompt, make_table(Prompt, bank))
 
 
 def _rubric(plan: TournamentPlan, dimension: str) -> InputVersion:

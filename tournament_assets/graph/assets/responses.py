@@ -22,7 +22,6 @@ from tournament_assets.responses.entrant_responses import (
     Wanted,
     answer_prompts,
     answer_together,
-    served_entrants,
 )
 from tournament_assets.responses.local_responses import CompletedResponses
 from tournament_assets.storage.tables import rows_of
@@ -170,11 +169,6 @@ def _speeds(answered: Mapping[str, CompletedResponses]) -> JsonObject:
     }
 
 
-def has_served_entrants(plan: TournamentPlan) -> bool:
-    """Whether a service answers for any entrant."""
-    return bool(served_entrants(plan))
-
-
 def _row(entrant: AnyEntrant, response: GeneratedResponse) -> ResponseRow:
     return ResponseRow(
         entrant_id=entrant.entrant_id,
@@ -191,11 +185,13 @@ def _row(entrant: AnyEntrant, response: GeneratedResponse) -> ResponseRow:
 def _metadata(plan: TournamentPlan, entrant: AnyEntrant, answers: CompletedResponses) -> Metadata:
     responses = answers.responses
     lengths = [len(response.text.split()) for response in responses]
+    not_sent = {name for each in responses for name in each.diagnostics.get("not_sent", ())}
     return {
         "responses": len(responses),
         "mean_words": round(fmean(lengths), 1) if lengths else 0.0,
         "truncated_by_token_cap": sum(response.finish_reason == "length" for response in responses),
-        **_not_sent_metadata(responses),
+        # The fields that a server refused and that were left out.
+        **known({"not_sent": sorted(not_sent) or None}),
         **_thought_metadata(entrant, responses),
         **known({"ends_nobody_knows": _unknown_ends(responses) or None}),
         **_jury_metadata(responses),
@@ -206,12 +202,6 @@ def _metadata(plan: TournamentPlan, entrant: AnyEntrant, answers: CompletedRespo
         "settings": {**entrant.display_settings, **answers.settings},
         **known({"weights_hash": weights_version(plan, entrant)}),
     }
-
-
-def _not_sent_metadata(responses: Sequence[GeneratedResponse]) -> Metadata:
-    """Name the fields that a server refused and that were left out; empty if there are none."""
-    names = {name for response in responses for name in response.diagnostics.get("not_sent", ())}
-    return {"not_sent": sorted(names)} if names else {}
 
 
 def _thought_metadata(entrant: AnyEntrant, responses: Sequence[GeneratedResponse]) -> Metadata:

@@ -1,7 +1,7 @@
 """From what the judge wrote to settled pairs, at no cost."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import groupby
 
@@ -12,7 +12,6 @@ from tournament_assets.foundation.formatting import format_share
 from tournament_assets.graph.outputs import Check, Made, Metadata, Shown, report_table
 from tournament_assets.graph.rows import Options, Step
 from tournament_assets.judging.requests.verdict_parsing import settle_panel
-from tournament_assets.project.plan import TournamentPlan
 from tournament_assets.reports.jury_tables import judges_table
 from tournament_assets.storage.tables import (
     StoredTable,
@@ -30,11 +29,6 @@ from tournament_assets.verdicts.table_rows import UNREAD, settled_rows
 
 _SHOWN_COLUMNS = ("prompt_id", "entrant_a", "entrant_b", "verdict_ab", "verdict_ba", "winner")
 _MISSING = (Verdict.REFUSED, Verdict.UNREADABLE, Verdict.PERMANENT, Verdict.PENDING)
-
-
-def has_jury(plan: TournamentPlan) -> bool:
-    """Return whether a tournament has several judges."""
-    return bool(plan.config.juries)
 
 
 def jury(step: Step, judge_replies: StoredTable) -> Made[list[MeasureRow]]:
@@ -88,28 +82,28 @@ def judge_verdicts(
     says how many.
     """
     config, rounds = step.plan.config, outcome_of(judging_decisions)
-    counted = _Counted(rows_of(JudgeReplyRow, judge_replies))
-    by_judge = _Counts(settled_rows(counted, reply_format=config.judging.reply_format), _readings)
-    weighed = _weighed(_together(by_judge, step, jury), rounds)
-    settled = _Counts(weighed, lambda row: (row.outcome,))
-    shown = Shown(settled, _SHOWN_COLUMNS)
+    counts, readings, outcomes = Counter[str](), Counter[str](), Counter[str]()
+    replies = _count_presentations(rows_of(JudgeReplyRow, judge_replies), counts)
+    settled = settled_rows(replies, reply_format=config.judging.reply_format)
+    weighed = _weighed(_together(_count_readings(settled, readings), step, jury), rounds)
+    shown = Shown(_count_outcomes(weighed, outcomes), _SHOWN_COLUMNS)
     written = write_table(VerdictRow, shown)
     return Made(
         written,
         metadata={
             "pairs": len(written),
-            **_counts(settled.counts, by_judge.counts),
+            **_counts(outcomes, readings),
             "first_rows": shown.markdown,
         },
         checks=[
             _accounting_check(
-                counted,
-                by_judge.counts,
+                counts,
+                readings,
                 allows_partial=options.allow_partial,
                 where=step.where,
                 rounds=rounds,
             ),
-            *_verdict_checks(settled.counts, config.checks, where=step.where),
+            *_verdict_checks(outcomes, config.checks, where=step.where),
         ],
     )
 
@@ -134,54 +128,36 @@ def _weighed(rows: Iterable[VerdictRow], rounds: RoundsOutcome | None) -> Iterat
         yield row if rounds is None else replace(row, weight=rounds.weight_of(pair_key(row)))
 
 
-class _Counted:
-    """Counts the presentations among rows of the table `judge_replies` as they pass.
+def _count_presentations(
+    rows: Iterable[JudgeReplyRow], counts: Counter[str]
+) -> Iterator[JudgeReplyRow]:
+    """Count the presentations as rows of the table `judge_replies` pass; those of one are adjacent.
 
-    Attributes:
-        presentations: How many there are; several replies to one are adjacent.
-        identical: How many were not asked about, because both responses are the same text.
-        unread: How many wait for a reply that was paid for and could not be read.
+    Of them, `identical` were not asked about, because both responses are the same text, and
+    `unread` wait for a reply that was paid for and could not be read.
     """
-
-    def __init__(self, rows: Iterable[JudgeReplyRow]) -> None:
-        self._rows = rows
-        self.presentations = 0
-        self.identical = 0
-        self.unread = 0
-
-    def __iter__(self) -> Iterator[JudgeReplyRow]:
-        last = None
-        for row in self._rows:
-            presentation = (pair_key(row), row.judge_model, row.presentation)
-            self.identical += row.result_type == "identical"
-            self.presentations += presentation != last
-            self.unread += row.result_type == "pending" and row.error_type == UNREAD
-            last = presentation
-            yield row
+    last = None
+    for row in rows:
+        presentation = (pair_key(row), row.judge_model, row.presentation)
+        counts["presentations"] += presentation != last
+        counts["identical"] += row.result_type == "identical"
+        counts["unread"] += row.result_type == "pending" and row.error_type == UNREAD
+        last = presentation
+        yield row
 
 
-class _Counts:
-    """Counts words of settled pairs, such as their outcomes, as the pairs pass.
-
-    Attributes:
-        counts: How often each word occurred.
-    """
-
-    def __init__(
-        self, rows: Iterable[VerdictRow], words_of: Callable[[VerdictRow], Iterable[str]]
-    ) -> None:
-        self._rows, self._words_of = rows, words_of
-        self.counts: Counter[str] = Counter()
-
-    def __iter__(self) -> Iterator[VerdictRow]:
-        for row in self._rows:
-            self.counts.update(self._words_of(row))
-            yield row
+def _count_readings(rows: Iterable[VerdictRow], counts: Counter[str]) -> Iterator[VerdictRow]:
+    """Count what the replies say as their pairs pass; there are none to two equal texts."""
+    for row in rows:
+        if row.outcome != Outcome.SAME_TEXT:
+            counts.update((row.verdict_ab, row.verdict_ba))
+        yield row
 
 
-def _readings(row: VerdictRow) -> tuple[Verdict, ...]:
-    """Return what the replies about a pair say; there are none to two responses of one text."""
-    return () if row.outcome == Outcome.SAME_TEXT else (row.verdict_ab, row.verdict_ba)
+def _count_outcomes(rows: Iterable[VerdictRow], counts: Counter[str]) -> Iterator[VerdictRow]:
+    for row in rows:
+        counts[row.outcome] += 1
+        yield row
 
 
 def _counts(outcomes: Counter[str], readings: Counter[str]) -> Metadata:
@@ -246,7 +222,7 @@ def _verdict_checks(
 
 
 def _accounting_check(
-    counted: _Counted,
+    counts: Counter[str],
     readings: Counter[str],
     *,
     allows_partial: bool,
@@ -254,7 +230,7 @@ def _accounting_check(
     rounds: RoundsOutcome | None,
 ) -> Check:
     """Check that every planned presentation is accounted for, and none of them is pending."""
-    planned, not_asked = counted.presentations, counted.identical
+    planned, not_asked = counts["presentations"], counts["identical"]
     verdicts = sum(readings[verdict] for verdict in Verdict if verdict.is_decided)
     missing = {verdict.value: readings[verdict] for verdict in _MISSING}
     parts = {"verdicts": verdicts, "identical, not asked": not_asked, **missing}
@@ -270,7 +246,7 @@ def _accounting_check(
     if not adds_up:
         sentence += "; this does not add up: a presentation was lost on the way, please report it"
     elif pending:
-        sentence += _pending_advice(counted.unread, allows_partial=allows_partial)
+        sentence += _pending_advice(counts["unread"], allows_partial=allows_partial)
     return Check(
         "accounting",
         passed=adds_up and not pending,
@@ -281,7 +257,7 @@ def _accounting_check(
             "same_text": not_asked,
             **missing,
             **({} if rounds is None else {"not_needed": rounds.presentations_not_needed}),
-            "unread": counted.unread,
+            "unread": counts["unread"],
         },
         is_error=not (adds_up and allows_partial),
     )

@@ -72,19 +72,18 @@ class FreshWork:
             recorded_check(check)
             for name in names
             if self._rows[name].stored_as != "file"
-            and (record := self._newest(name, str(partition))) is not None
+            and (record := self.book.newest(Place(name, str(partition)))) is not None
             for check in self._failed_checks(name, record)
         ]
 
     def path_of(self, name: str, partition: PartitionKey) -> upath.UPath:
         """Return where an asset's partition is stored."""
-        suffix = ".npz" if self._rows[name].stored_as == "arrays" else ".parquet"
         *folders, last = [self.plan.tournament_id, name, *str(partition).split("|")]
-        return upath.UPath(self.storage).joinpath(*folders, f"{last}{suffix}")
+        return upath.UPath(self.storage).joinpath(*folders, f"{last}{self._rows[name].suffix}")
 
     def directory(self) -> Path | None:
         """Return the newest run directory that is recorded; None if there is none."""
-        record = self._newest(run_artifacts.__name__, self.mode)
+        record = self.book.newest(Place(run_artifacts.__name__, self.mode))
         return None if record is None else _directory_of(_made(record))
 
     @cached_property
@@ -110,17 +109,10 @@ class FreshWork:
         if row.stored_as != "folder":
             return self.path_of(row.name, str(event.partition)).exists()
         folder = _directory_of(event)
-        if folder.parent != self._runs_folder:
+        chosen = self.options.get(run_artifacts.__name__, {}).get("output_dir")
+        if folder.parent != self.plan.project.folder / (chosen or "runs"):
             return False
         return event.metadata["files"].value == sum(path.is_file() for path in folder.rglob("*"))
-
-    @property
-    def _runs_folder(self) -> Path:
-        chosen = self.options.get(run_artifacts.__name__, {}).get("output_dir")
-        return self.plan.project.folder / (chosen or "runs")
-
-    def _newest(self, name: str, partition: str) -> dg.EventLogRecord | None:
-        return self.book.newest(Place(name, partition))
 
     def _failed_checks(
         self, name: str, record: dg.EventLogRecord

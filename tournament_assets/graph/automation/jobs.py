@@ -4,7 +4,7 @@ This also passes a run's options to the assets of its stages.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 import dagster as dg
@@ -12,39 +12,30 @@ import dagster as dg
 from tournament_assets.graph.adapter import RefuseRun, build_reporting_ops
 from tournament_assets.graph.assets.judging import judge_replies
 from tournament_assets.graph.assets.observed_inputs import InputVersion
-from tournament_assets.graph.partitions import asset_key, partitions_over
+from tournament_assets.graph.partitions import asset_key, newest_record, partitions_over
 from tournament_assets.graph.recipe_book import DATA_VERSION_TAG, RecipeBook
+from tournament_assets.graph.recipes import Place
 from tournament_assets.graph.rows import Axis, JobRow, axis_names
 from tournament_assets.graph.table import JOBS, jobs_of, rows_of
 from tournament_assets.project.plan import TournamentPlan
 from tournament_assets.tournament.config import Mode
 
 
-@dataclass(frozen=True)
-class Stage:
-    """One step on the way from prompts to leaderboard.
+@dataclass(frozen=True, kw_only=True)
+class Stage(JobRow):
+    """A row of the table's jobs in one tournament: a step from prompts to leaderboard.
+
+    Its runs have its name as the tag `stage`.
 
     Attributes:
-        name: What its runs have as the tag `stage`.
         job_name: The job that materialises it; the UI hides it, and shows its runs by their assets.
-        title: What it does, for people.
         assets: What it materialises or observes.
         partition_axis: The axis of its partitions besides the mode.
-        description: The job's description in the UI.
-        only_scheduled: Whether a rerun runs it only if a schedule began it.
-        is_wanted: Whether the tournament wants it then.
-        prepares: The asset that it is for, if it prepares one.
     """
 
-    name: str
     job_name: str
-    title: str
     assets: tuple[str, ...]
     partition_axis: Axis
-    description: str
-    only_scheduled: bool = False
-    is_wanted: bool = True
-    prepares: str = ""
 
     def partition_keys(self, plan: TournamentPlan, mode: Mode) -> list[dg.MultiPartitionKey | str]:
         """Return the partitions of this stage that belong to a mode, in config order."""
@@ -94,24 +85,22 @@ def op_configs(
 
 def _stage(plan: TournamentPlan, job: JobRow) -> Stage:
     rows = [row for row in rows_of(plan).values() if row.job == job.name]
-    title = job.title
     is_hidden = job.part_of != "request"
     return Stage(
-        name=job.name,
+        **{each.name: getattr(job, each.name) for each in fields(JobRow)},
         job_name=f"{_HIDDEN if is_hidden else ''}{plan.job(job.name)}",
-        title=title,
         assets=tuple(row.name for row in rows),
         # Inputs are always observed as a whole.
         partition_axis="mode" if job.part_of == "begin" else rows[0].axes[-1],
-        description=f"{plan.tournament_id}: {job.description or title}",
-        only_scheduled=job.part_of == "rerun",
-        is_wanted=job.is_wanted(plan),
-        prepares=job.prepares,
     )
 
 
 _HIDDEN = "__ASSET_JOB_"
 """The UI's lists leave out jobs whose names begin like this, as those that it makes itself."""
+
+
+def _describe(plan: TournamentPlan, stage: Stage) -> str:
+    return f"{plan.tournament_id}: {stage.description or stage.title}"
 
 
 def _selection(plan: TournamentPlan, names: Sequence[str]) -> dg.AssetSelection:
@@ -129,22 +118,19 @@ def build_jobs(
         refuse_run: Raises where a run must not begin a step.
         resource_prefix: What the keys of its resources begin with.
     """
-    steps = build_reporting_ops(
-        plan, rows_of(plan).values(), refuse_run=refuse_run, resource_prefix=resource_prefix
-    )
+    steps = build_reporting_ops(plan, refuse_run=refuse_run, resource_prefix=resource_prefix)
     jobs: list[Any] = []
-    for job in jobs_of(plan):
-        stage = _stage(plan, job)
-        if job.part_of == "run":
+    for stage in (_stage(plan, job) for job in jobs_of(plan)):
+        if stage.part_of == "run":
             run_job = dg.define_asset_job(
                 stage.job_name,
                 selection=_selection(plan, stage.assets),
-                description=stage.description,
+                description=_describe(plan, stage),
                 tags={"tournament": plan.tournament_id, "stage": stage.name},
             )
             jobs.append(run_job)
-        elif job.part_of != "begin":
-            names = [name for name in steps if name in (*stage.assets, *job.also)]
+        elif stage.part_of != "begin":
+            names = [name for name in steps if name in (*stage.assets, *stage.also)]
             jobs.append(_build_reporting_job(plan, stage, [steps[name] for name in names]))
     return jobs
 
@@ -156,7 +142,7 @@ def _build_reporting_job(
 
     @dg.job(
         name=stage.job_name,
-        description=stage.description,
+        description=_describe(plan, stage),
         partitions_def=partitions_over(plan.config, rows_of(plan)[stage.assets[0]].axes),
         tags={"tournament": plan.tournament_id, "stage": stage.name},
     )
@@ -208,12 +194,7 @@ def not_yet_observed(book: RecipeBook) -> list[InputVersion]:
 
 
 def _observed_version(book: RecipeBook, entry: InputVersion) -> str | None:
-    newest = book.instance.fetch_observations(
-        dg.AssetRecordsFilter(
-            asset_key=asset_key(book.plan, entry.asset),
-            asset_partitions=None if entry.partition is None else [entry.partition],
-        ),
-        limit=1,
-    ).records
-    observation = newest[0].asset_observation if newest else None
+    place = Place(entry.asset, entry.partition or "")
+    record = newest_record(book.instance.fetch_observations, book.plan, place)
+    observation = record and record.asset_observation
     return None if observation is None else (observation.tags or {}).get(DATA_VERSION_TAG)

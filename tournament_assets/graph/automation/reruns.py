@@ -17,7 +17,6 @@ from urllib.parse import quote
 import dagster as dg
 
 from tournament_assets.foundation.errors import Problems, WorkError
-from tournament_assets.foundation.json_lines import JsonObject
 from tournament_assets.graph.assets.observed_inputs import read_inputs
 from tournament_assets.graph.automation.jobs import (
     Stage,
@@ -216,8 +215,8 @@ def request_stage_after(
     """Return the runs of the next stage with work to do; empty if no later stage has any."""
     for index, stage in enumerate(build_rerun_stages(plan)):
         # A rerun begun by an edit asks no more than what the edit needs.
-        is_passed_over = stage.only_scheduled and not (
-            stage.is_wanted and rerun.reason == "schedule"
+        is_passed_over = stage.part_of == "rerun" and not (
+            stage.is_wanted(plan) and rerun.reason == "schedule"
         )
         if index > stage_index and not is_passed_over:
             work: WorkOfStage = (
@@ -248,6 +247,11 @@ def request_stage(
     """
     stage = build_rerun_stages(plan)[index]
     tags = _tags(index, rerun, plan, whole=whole)
+    told = {
+        "run_began_at": began_at_text(rerun.began_at),
+        "rerun": rerun.rerun_id,
+        "occasion": rerun.rerun_id,
+    }
     return [
         dg.RunRequest(
             # Dagster makes no second run for a key, however often it is asked.
@@ -255,7 +259,7 @@ def request_stage(
             job_name=stage.job_name if index else beginning_job(plan, rerun.scope),
             partition_key=key,
             asset_selection=list(assets) or None,
-            run_config=_rerun_config(plan, stage, assets, rerun),
+            run_config=op_configs(plan, [each.path[-1] for each in assets] or stage.assets, told),
             tags=tags,
         )
         for key, assets in work.items()
@@ -278,15 +282,6 @@ def _tags(
             [[str(key), [each.path[-1] for each in assets]] for key, assets in whole.items()]
         ),
     }
-
-
-def _rerun_config(
-    plan: TournamentPlan, stage: Stage, assets: Sequence[dg.AssetKey], rerun: RerunIdentity
-) -> JsonObject:
-    """Return the run config that tells a run's steps about their rerun."""
-    moment = began_at_text(rerun.began_at)
-    options = {"run_began_at": moment, "rerun": rerun.rerun_id, "occasion": rerun.rerun_id}
-    return op_configs(plan, [key.path[-1] for key in assets] or stage.assets, options)
 
 
 def began_at_text(began_at: datetime) -> str:
@@ -419,7 +414,7 @@ def refuse_superseded(
 
 
 def find_rerun_stopped_at(
-    instance: dg.DagsterInstance, plan: TournamentPlan, *, mode: str, asset: str, partition: str
+    instance: dg.DagsterInstance, plan: TournamentPlan, asset: str, partition: str, *, mode: str
 ) -> Rerun | None:
     """Return the newest rerun that stopped at an asset's partition, or None."""
     stages = enumerate(build_rerun_stages(plan))

@@ -8,6 +8,7 @@ import json
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Any, get_args
 
 import dagster as dg
@@ -201,7 +202,11 @@ def _look(
         return Look(seen["said"], seen=seen)
     try:
         looks = [resume_judging(plan, context, ledger, judge)]
-        looks += [] if is_same else _look_around(plan, context.instance, seen)
+        if not is_same:
+            looks.append(continue_reruns(plan, context.instance, since=seen.get("since")))
+            # What a rerun has yet to make is not news.
+            if not looks[-1].waits:
+                looks.append(look_at_inputs(plan, context.instance, seen))
     except TournamentError as error:
         context.log.warning(f"{plan.tournament_id}: {error}")
         return Look(str(error), seen={**seen, "state": ""})
@@ -215,14 +220,6 @@ def _look(
         requests=requests,
         seen={**seen, **news, "state": (state or "") if is_quiet else "", "said": sentence},
     )
-
-
-def _look_around(
-    plan: TournamentPlan, instance: dg.DagsterInstance, seen: Mapping[str, str]
-) -> list[Look]:
-    reruns = continue_reruns(plan, instance, since=seen.get("since"))
-    # What a rerun has yet to make is not news.
-    return [reruns] if reruns.waits else [reruns, look_at_inputs(plan, instance, seen)]
 
 
 def continue_reruns(
@@ -375,29 +372,18 @@ def _request_runs(
 ) -> Iterator[dg.RunRequest]:
     """Yield a run for each dimension; one for a mode whose rerun stopped while all were asked."""
     begun: set[str] = set()
+    stopped_at = partial(find_rerun_stopped_at, instance, plan)
     for scope, batches in ended.items():
-        rerun = _stopped(plan, scope, instance, judge_requests.__name__, scope.mode)
+        rerun = stopped_at(judge_requests.__name__, scope.mode, mode=scope.mode)
         if rerun is None:
             key = dg.MultiPartitionKey({"mode": scope.mode, "dimension": scope.dimension})
-            rerun = _stopped(plan, scope, instance, judge_replies.__name__, key)
+            rerun = stopped_at(judge_replies.__name__, str(key), mode=scope.mode)
             if str(key) not in begun:  # the judges of a mode are collected together
                 begun.add(str(key))
                 yield _request_run(plan, scope, batches, rerun, judge_replies.__name__, key)
         elif scope.mode not in begun:
             begun.add(scope.mode)
             yield _request_run(plan, scope, batches, rerun, judge_requests.__name__, scope.mode)
-
-
-def _stopped(
-    plan: TournamentPlan,
-    scope: JudgingScope,
-    instance: dg.DagsterInstance,
-    asset: str,
-    partition: str,
-) -> Rerun | None:
-    return find_rerun_stopped_at(
-        instance, plan, mode=scope.mode, asset=asset, partition=str(partition)
-    )
 
 
 def _request_run(
@@ -450,12 +436,10 @@ def _diagnose_automation(plan: TournamentPlan, instance: dg.DagsterInstance) -> 
     running = {
         state.name for state in instance.all_instigator_state() if state.status.value == "RUNNING"
     }
-    needed = {
-        f"{plan.tournament_id}_{name}_schedule": mode.schedule is not None
-        for name, mode in plan.config.modes.items()
-    }
-    needed[SENSOR] = any(mode.rerun_after_edits for mode in plan.config.modes.values())
-    for name in (name for name, is_wanted in needed.items() if is_wanted):
+    needed = [f"{plan.tournament_id}_{mode}_schedule" for mode in _schedules_of(plan.config)]
+    if any(mode.rerun_after_edits for mode in plan.config.modes.values()):
+        needed.append(SENSOR)
+    for name in needed:
         if name in running:
             yield Finding(name, Health.OK, "on")
         else:

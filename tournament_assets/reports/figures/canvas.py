@@ -16,7 +16,6 @@ from tournament_assets.reports.rendering import show_controls
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
-    from matplotlib.transforms import Transform
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,52 +139,35 @@ def judge_lines(judge_label: str) -> list[str]:
     return wrap(f"judge: {judge_label}", _MOST_SIGNS) if judge_label else []
 
 
+def write_title(axes: "Axes", text: str, *, palette: Palette) -> None:
+    """Write what a panel shows above its left edge, literally."""
+    axes.set_title(
+        text, loc="left", fontsize=11, fontweight="bold", color=palette.ink, parse_math=False
+    )
+
+
+def mark_open_ends(
+    axes: "Axes",
+    low: float | None,
+    high: float | None,
+    *,
+    span: tuple[float, float],
+    place: int,
+    palette: Palette,
+) -> None:
+    """Draw an arrow at the edge of the axis for each end that an interval does not have."""
+    for bound, edge, marker in ((low, span[0], "<"), (high, span[1], ">")):
+        if bound is None:
+            axes.plot(
+                edge, place, marker, color=palette.accent, markersize=7, clip_on=False, zorder=5
+            )
+
+
 def short_label(name: str) -> str:
     """Return a name that fits beside an axis."""
     name = show_controls(name)
     half = _MAX_LABEL // 2
     return name if len(name) <= _MAX_LABEL else f"{name[: half - 1]}…{name[-half:]}"
-
-
-def write_beside(
-    axes: "Axes",
-    text: str,
-    *,
-    point: tuple[float, float],
-    place: tuple[float, float],
-    transform: "Transform",
-    line: str,
-    **look: Any,
-) -> None:
-    """Write a name beside its point, with a thin line between the two.
-
-    A plain line, because matplotlib cuts the arrow of an annotation where it meets the text, which
-    takes longer than all else of the picture.
-
-    Args:
-        axes: Where to write it.
-        text: The name, shown literally.
-        point: The point to label.
-        place: Where the name begins, at half its height.
-        transform: The coordinates of point and place.
-        line: The line's colour.
-        look: Further properties of the text.
-    """
-    (drawn,) = axes.plot(
-        *zip(point, place, strict=True),
-        transform=transform,
-        color=line,
-        linewidth=1.0,
-        zorder=1.5,
-        clip_on=False,
-        scalex=False,
-        scaley=False,
-    )
-    # The name at its end is laid out; the line itself needs no extra room.
-    drawn.set_in_layout(False)
-    axes.text(
-        *place, f" {text}", transform=transform, va="center", parse_math=False, zorder=3, **look
-    )
 
 
 class DrawsInPalette(Protocol):

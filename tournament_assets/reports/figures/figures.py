@@ -27,7 +27,6 @@ from tournament_assets.reports.figures.canvas import (
     to_png,
     to_pngs,
     to_svg,
-    write_beside,
 )
 from tournament_assets.reports.figures.forest import draw_forest
 from tournament_assets.reports.figures.ladder import (
@@ -189,12 +188,7 @@ def _draw_placed(
     palette: Palette,
 ) -> None:
     low, high = axis_span(
-        [
-            end
-            for each in placed
-            for end in (each.quality, each.row.low, each.row.high)
-            if end is not None
-        ]
+        end for each in placed for end in (each.quality, each.row.low, each.row.high)
     )
     axes.set_ylim(low, high)
     values = [each.value for each in placed]
@@ -242,13 +236,26 @@ def _draw_point(
         markeredgecolor=palette.accent if placed.is_on_front else palette.quiet,
         zorder=3,
     )
-    write_beside(
-        axes,
-        short_label(row.entrant_id),
-        point=(placed.value, placed.quality),
-        place=(placed.value + 0.03 * (axes.get_xlim()[1] - axes.get_xlim()[0]), height),
-        transform=axes.transData,
-        line=palette.grid,
+    left, right = axes.get_xlim()
+    beside = placed.value + 0.03 * (right - left)
+    # A plain line, because matplotlib cuts the arrow of an annotation where it meets the text,
+    # which takes longer than all else of the picture.
+    (drawn,) = axes.plot(
+        *((placed.value, beside), (placed.quality, height)),
+        color=palette.grid,
+        linewidth=1.0,
+        zorder=1.5,
+        clip_on=False,
+        scalex=False,
+        scaley=False,
+    )
+    # The name at its end is laid out; the line itself needs no extra room.
+    drawn.set_in_layout(False)
+    axes.text(
+        *(beside, height, f" {short_label(row.entrant_id)}"),
+        va="center",
+        parse_math=False,
+        zorder=3,
         fontsize=8.5,
         color=palette.ink,
         fontweight="bold" if placed.is_on_front else "normal",

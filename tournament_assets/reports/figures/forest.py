@@ -7,8 +7,10 @@ from tournament_assets.reports.figures.canvas import (
     LIGHT,
     Palette,
     label_axis,
+    mark_open_ends,
     new_figure,
     short_label,
+    write_title,
 )
 from tournament_assets.reports.figures.ladder import axis_span
 
@@ -43,12 +45,8 @@ def draw_forest(
         judge_label: What kind of judge judged.
     """
     pairs = leader_pairs(found)
-    ends = [
-        end
-        for pair in pairs
-        for end in (pair.difference.value, pair.difference.low, pair.difference.high)
-        if end is not None
-    ]
+    gaps = [pair.difference for pair in pairs]
+    ends = (end for gap in gaps for end in (gap.value, gap.low, gap.high))
     left, right = axis_span([*ends, -equivalent_within, equivalent_within])
     figure, axes = new_figure(height=1.2 + 0.42 * max(len(pairs), 1), palette=palette)
     axes.set_xlim(left, right)
@@ -61,14 +59,7 @@ def draw_forest(
     axes.set_yticklabels([short_label(pair.lower) for pair in pairs], parse_math=False)
     axes.grid(axis="x", color=palette.grid, linewidth=0.7)
     first = "" if found.leader is None else found.leader.entrant_id
-    axes.set_title(
-        f"{found.dimension}: {short_label(first)} above …",
-        loc="left",
-        fontsize=11,
-        fontweight="bold",
-        color=palette.ink,
-        parse_math=False,
-    )
+    write_title(axes, f"{found.dimension}: {short_label(first)} above …", palette=palette)
     label_axis(
         axes,
         f"Elo points, all pairs together; shaded: the margin of ±{equivalent_within:g}",
@@ -96,11 +87,7 @@ def _draw_pair(
         solid_capstyle="butt",
         zorder=2,
     )
-    for bound, edge, marker in ((low, span[0], "<"), (high, span[1], ">")):
-        if bound is None:
-            axes.plot(
-                edge, place, marker, color=palette.accent, markersize=7, clip_on=False, zorder=5
-            )
+    mark_open_ends(axes, low, high, span=span, place=place, palette=palette)
     if pair.difference.value is not None:
         axes.plot(pair.difference.value, place, "o", color=palette.ink, markersize=6, zorder=4)
     axes.text(

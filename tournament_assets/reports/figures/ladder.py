@@ -5,7 +5,7 @@ intervals of single ratings stand beside them as numbers.
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import combinations
 from typing import TYPE_CHECKING
 
@@ -19,9 +19,11 @@ from tournament_assets.reports.figures.canvas import (
     clear_ticks,
     judge_lines,
     label_axis,
+    mark_open_ends,
     new_canvas,
     new_figure,
     short_label,
+    write_title,
 )
 from tournament_assets.tournament.asset_rows import LeaderboardRow
 
@@ -38,14 +40,8 @@ _PANEL_WIDTH, _LABEL_WIDTH = 2.75, 2.0
 
 def ladder_span(rows: Sequence[LeaderboardRow]) -> tuple[float, float]:
     """Return an axis that holds every rating and bound, to share it between dimensions."""
-    ends = [
-        getattr(row, name)
-        for row in rows
-        if row.rating is not None
-        for name in ("rating", "bar_low", "bar_high")
-        if getattr(row, name) is not None
-    ]
-    return axis_span(ends)
+    rated = (row for row in rows if row.rating is not None)
+    return axis_span(end for row in rated for end in (row.rating, row.bar_low, row.bar_high))
 
 
 def misdrawn(rows: Sequence[LeaderboardRow]) -> list[tuple[str, str]]:
@@ -70,9 +66,10 @@ def misdrawn(rows: Sequence[LeaderboardRow]) -> list[tuple[str, str]]:
     ]
 
 
-def axis_span(ends: Sequence[float]) -> tuple[float, float]:
+def axis_span(ends: Iterable[float | None]) -> tuple[float, float]:
     """Return an axis of Elo points that holds some ratings and bounds, with a margin."""
-    low, high = (min(ends), max(ends)) if ends else (1300.0, 1500.0)
+    known = [end for end in ends if end is not None]
+    low, high = (min(known), max(known)) if known else (1300.0, 1500.0)
     margin = max(0.05 * (high - low), 5.0)
     return low - margin, high + margin
 
@@ -197,9 +194,7 @@ def _draw_panel(
         mean = row.rating if row is not None else None
         if row is not None and mean is not None:
             _draw_entrant(axes, row, mean=mean, place=place, span=span, palette=palette)
-    axes.set_title(
-        dimension, loc="left", fontsize=11, fontweight="bold", color=palette.ink, parse_math=False
-    )
+    write_title(axes, dimension, palette=palette)
     clear_ticks(axes)
     axes.grid(axis="x", color=palette.grid, linewidth=0.7)
 
@@ -216,11 +211,7 @@ def _draw_entrant(
     low, high = row.bar_low, row.bar_high
     ends = (span[0] if low is None else low, span[1] if high is None else high)
     axes.barh(place, ends[1] - ends[0], left=ends[0], height=0.3, color=palette.sampling, zorder=2)
-    for bound, edge, marker in ((low, span[0], "<"), (high, span[1], ">")):
-        if bound is None:
-            axes.plot(
-                edge, place, marker, color=palette.accent, markersize=7, clip_on=False, zorder=5
-            )
+    mark_open_ends(axes, low, high, span=span, place=place, palette=palette)
     axes.plot(
         *(mean, place, "o"),
         color=palette.ink,

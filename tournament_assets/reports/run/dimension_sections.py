@@ -1,15 +1,12 @@
 """The report's sections on every dimension: win rates, and every number behind the result."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
 from functools import partial
 from itertools import pairwise
-from typing import Annotated
 
 from tournament_assets.audits.fair_comparison import Families
 from tournament_assets.foundation.formatting import (
     ABSENT,
-    Display,
     format_confidence,
     format_count_of,
     format_plural,
@@ -146,9 +143,8 @@ def verdict_section(
             f"Judging it cost {cost}." if cost else None,
         ]
         sentences.append(_with_battles(" ".join(filter(None, parts)), board, links))
-        overviews.append(_Overview.of(board, win_rates[name], cost))
-    columns = select_columns(_Overview, *(column.name for column in fields(_Overview)))
-    overview = ReportTable.of(overviews, columns, n_labels=2, subject=(0,))
+        overviews.append(_overview(board, win_rates[name], cost))
+    overview = ReportTable(_OVERVIEW, tuple(overviews), n_labels=2, subject=(0,))
     return ReportSection(
         "Verdict in full",
         tuple(sentences),
@@ -157,46 +153,33 @@ def verdict_section(
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Overview:
-    """A dimension at a glance: who is first, by how much, and how its pairs were settled."""
+_OVERVIEW = (
+    *("dimension", "first", "gap to the next, Elo points", "entrants it is better than"),
+    *("decisive pairs of those judged", "inconsistent", "same text of all", "judging cost"),
+)
 
-    dimension: Annotated[str, Display("dimension")]
-    first: Annotated[str | None, Display("first")]
-    gap: Annotated[
-        float | None,
-        Display("gap to the next, Elo points", lambda gap: None if gap is None else f"{gap:.1f}"),
-    ]
-    better_than: Annotated[str | None, Display("entrants it is better than")]
-    decisive: Annotated[str, Display("decisive pairs of those judged")]
-    inconsistent: Annotated[str, Display("inconsistent")]
-    same_text: Annotated[str, Display("same text of all")]
-    cost: Annotated[str | None, Display("judging cost")]
 
-    @classmethod
-    def of(
-        cls, statements: Statements, pairs: Sequence[WinRateRow], cost: str | None
-    ) -> "_Overview":
-        """Sum up a dimension by its statements and its rows of table "win_rates"."""
-        first, gap, better_than = None, None, None
-        leader, runner_up = statements.leader, statements.runner_up
-        if leader is not None and runner_up is not None:
-            first = join_names(statements.circle) or leader.entrant_id
-            gap = statements.pairs[leader.entrant_id, runner_up.entrant_id].difference.value
-            n_others = len(statements.placed) - 1 - len(leader.same_answers_as)
-            better_than = f"{len(leader.shown_above)} of {n_others}"
-        judged = sum(row.judged for row in pairs)
-        same = sum(row.same_text for row in pairs)
-        return cls(
-            statements.dimension,
-            first,
-            gap,
-            better_than,
-            decisive=format_count_of(sum(row.wins_a + row.wins_b for row in pairs), judged),
-            inconsistent=format_count_of(sum(row.inconsistent for row in pairs), judged),
-            same_text=format_count_of(same, same + judged + sum(row.unjudged for row in pairs)),
-            cost=cost,
-        )
+def _overview(
+    statements: Statements, pairs: Sequence[WinRateRow], cost: str | None
+) -> tuple[str, ...]:
+    """Sum up a dimension: who is first, by how much, and how its pairs were settled."""
+    first = gap = better_than = ABSENT
+    leader, runner_up = statements.leader, statements.runner_up
+    if leader is not None and runner_up is not None:
+        first = join_names(statements.circle) or leader.entrant_id
+        difference = statements.pairs[leader.entrant_id, runner_up.entrant_id].difference.value
+        gap = ABSENT if difference is None else f"{difference:.1f}"
+        n_others = len(statements.placed) - 1 - len(leader.same_answers_as)
+        better_than = f"{len(leader.shown_above)} of {n_others}"
+    judged = sum(row.judged for row in pairs)
+    same = sum(row.same_text for row in pairs)
+    return (
+        *(statements.dimension, first, gap, better_than),
+        format_count_of(sum(row.wins_a + row.wins_b for row in pairs), judged),
+        format_count_of(sum(row.inconsistent for row in pairs), judged),
+        format_count_of(same, same + judged + sum(row.unjudged for row in pairs)),
+        ABSENT if cost is None else cost,
+    )
 
 
 def _with_battles(sentence: str, statements: Statements, links: BattleLinks) -> str:

@@ -21,17 +21,18 @@ All else is made of these by `tournament export`.
 
 import io
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from functools import partial
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from tournament_assets.battles.columnar import ALL_FIELDS, write_parquet
 from tournament_assets.battles.columns import complete_battle_table
+from tournament_assets.foundation.json_lines import write_json_lines
 from tournament_assets.ratings.elo_traces import EloTraces
 from tournament_assets.reports.battle_pages import verdicts_with_replies
 from tournament_assets.reports.csv_tables import write_csv_table
@@ -102,7 +103,7 @@ def build_run_files(
         asdict(row) for table in tables.match_list.values() for row in rows_of(MatchRow, table)
     )
     records = without_repeated_texts(matches)
-    yield "matches/matches.jsonl", partial(_write_json_lines, records=records)
+    yield "matches/matches.jsonl", partial(write_json_lines, rows=records)
     yield (
         "leaderboard.csv",
         write_csv_table(LeaderboardRow, rows_of(LeaderboardRow, tables.leaderboard)),
@@ -125,7 +126,10 @@ def build_run_files(
         yield name, page.content.replace(DATE_MARK, f"{date} · ", 1).encode()
     for dimension, table in tables.judge_verdicts.items():
         verdicts = map(asdict, verdicts_with_replies(table, tables.judge_replies[dimension]))
-        yield f"verdicts/{dimension}.jsonl", partial(_write_json_lines, records=verdicts)
+        yield f"verdicts/{dimension}.jsonl", partial(write_json_lines, rows=verdicts)
+
+
+_RESULTS = ("rank", "mean", "sem", "order_low", "order_high", "n_entrant_matches")
 
 
 def _elo_results(tables: RunTables) -> dict[str, Any]:
@@ -142,17 +146,8 @@ def _elo_results(tables: RunTables) -> dict[str, Any]:
             decisive[dimension] = row.n_decisive_matches
             if row.is_primary:
                 default_k = row.k_factor
-                primary[dimension][row.entrant_id] = {
-                    key: getattr(row, key)
-                    for key in (
-                        "rank",
-                        "mean",
-                        "sem",
-                        "order_low",
-                        "order_high",
-                        "n_entrant_matches",
-                    )
-                }
+                values = {name: getattr(row, name) for name in _RESULTS}
+                primary[dimension][row.entrant_id] = values
     return {
         "default_k": default_k,
         "primary": primary,
@@ -193,9 +188,3 @@ def _elo_per_perm(tables: RunTables) -> bytes:
 
 def _json(value: Any) -> bytes:
     return (json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False) + "\n").encode()
-
-
-def _write_json_lines(file: IO[bytes], records: Iterable[Mapping[str, Any]]) -> None:
-    for record in records:
-        line = json.dumps(record, ensure_ascii=False, allow_nan=False) + "\n"
-        file.write(line.encode("utf-8", errors="backslashreplace"))

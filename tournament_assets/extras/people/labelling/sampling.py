@@ -29,11 +29,7 @@ from tournament_assets.foundation.errors import InputError
 from tournament_assets.foundation.fingerprints import fingerprint
 from tournament_assets.judging.requests.pairs import PairToJudge, split_identical
 from tournament_assets.ledger import Ledger
-from tournament_assets.preparing.existing_work import (
-    known_responses,
-    load_bank_and_selection,
-    pairs_of_dimension,
-)
+from tournament_assets.preparing.existing_work import existing_responses, pairs_of_dimension
 from tournament_assets.project.plan import TournamentPlan
 from tournament_assets.storage.tables import PairKey, pair_key
 from tournament_assets.tournament.config import Mode
@@ -46,12 +42,7 @@ def pairs_to_label(
     names = plan.config.dimension_names
     if dimension is not None and dimension not in names:
         raise InputError(f"the dimension is {dimension!r}; expected one of {', '.join(names)}")
-    bank, prompts = load_bank_and_selection(plan, mode)
-    responses = {
-        (entrant.entrant_id, key): text
-        for entrant in plan.config.entrants
-        for key, text in known_responses(plan, entrant, bank, prompts, ledger=ledger).items()
-    }
+    prompts, responses = existing_responses(plan, mode, ledger=ledger)
     by_key: dict[PairKey, PairToJudge] = {}
     for name in names if dimension is None else (dimension,):
         for pair in pairs_of_dimension(plan, name, prompts, responses):
