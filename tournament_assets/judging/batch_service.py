@@ -16,6 +16,8 @@ Channel = Literal["batch", "direct"]
 """How a request is sent: a batch costs half; a direct message is answered at once."""
 UNPARSABLE = "unparsable"
 """The type of a row that stands for an unreadable line of the results."""
+ROWS_PER_REQUEST = 10
+"""How many rows, readable or not, results may have for each request; more have no end."""
 
 
 class TextBlock(TypedDict):

@@ -5,6 +5,7 @@ import html
 import json
 import logging
 import re
+import ssl
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -16,6 +17,7 @@ from typing import Any
 from tournament_assets.foundation.errors import JudgeError, JudgeFailure
 from tournament_assets.foundation.json_lines import JsonObject
 from tournament_assets.judging.batch_service import (
+    ROWS_PER_REQUEST,
     UNPARSABLE,
     BatchStatus,
     ReplyRow,
@@ -26,16 +28,25 @@ from tournament_assets.tournament.places import origin_of
 
 _HIDDEN = "[key]"
 _LINE_BEGINNING = 2000  # bytes to keep of a line that is not a row
-_LONGEST_LINE = 64_000_000  # bytes; no reply comes near
+_LONGEST_LINE = 16_000_000  # bytes; no reply comes near
+_LONGEST_GAP = 64_000_000  # bytes from one line to the next
 _CUT = b"\0"
 _MOST_PAGES = 1_000
 _SAME_TIME = timedelta(seconds=5)  # dates are in whole seconds, and answers take a while
+_MOST_REQUESTS = 100_000  # of a batch, whatever a service says of it
+_LARGE = 1_000_000  # bytes
+_MOST_NESTED = 500_000  # objects and lists of a large answer: each takes a hundred times its bytes
+_LONGEST_WAIT = timedelta(days=1)
 _TEXTS = ("text", "error_type", "error_message", "model", "raw")
 _LOG = logging.getLogger(__name__)
 
 
 def parse_object(text: str | bytes) -> JsonObject | None:
-    """Parse a text as a JSON object; return None if it is not one."""
+    """Parse a text as a JSON object; return None if it is not one, or would fill the memory."""
+    if len(text) > _LARGE:
+        openings: tuple[Any, Any] = ("{", "[") if isinstance(text, str) else (b"{", b"[")
+        if sum(map(text.count, openings)) > _MOST_NESTED:
+            return None
     try:
         value = json.loads(text)
     except (ValueError, RecursionError):
@@ -116,14 +127,45 @@ class ServiceAnswers(ABC):
             pages.add(after)
 
     def _rows(
-        self, chunks: Iterator[bytes], read: Callable[[bytes], ReplyRow | None]
+        self,
+        chunks: Iterator[bytes],
+        read: Callable[[bytes], ReplyRow | None],
+        task: str,
+        n_requests: int,
     ) -> Iterator[ReplyRow]:
         """Yield the rows of a stream of results, whose lines are read one by one.
 
         An unreadable line is yielded as a row of the type `UNPARSABLE`, unless it is the last one
         without a line end: then the stream ended early.
+
+        Args:
+            n_requests: How many requests the service counts in the batch; 0 if it does not.
+
+        Raises:
+            JudgeError: If there are far more lines than requests, or a line has no end.
         """
-        for line in split_lines(chunks):
+        size = 0
+
+        def endless(what: str) -> JudgeError:
+            return JudgeError(
+                f"could not {task}: {self._address} gave {what} and goes on; expected results of "
+                f"{n_requests} requests, which end",
+                failure=JudgeFailure.TRANSIENT,
+            )
+
+        def measured() -> Iterator[bytes]:
+            nonlocal size
+            for chunk in chunks:
+                size += len(chunk)
+                if size > _LONGEST_GAP:
+                    raise endless(f"{size:,} bytes that are blank, or a single line,")
+                yield chunk
+
+        most = ROWS_PER_REQUEST * min(n_requests or _MOST_REQUESTS, _MOST_REQUESTS)
+        for n_lines, line in enumerate(split_lines(measured())):
+            size = 0
+            if n_lines == most:
+                raise endless(f"{n_lines:,} lines")
             if (row := read(line)) is not None:
                 yield self._without_key(row)
             elif line.endswith(b"\n"):
@@ -176,8 +218,11 @@ def mapping(value: Any) -> JsonObject:
     return value if isinstance(value, Mapping) else {}
 
 
-def read_retry_after(error: Exception, *, at_most: float = float("inf")) -> float | None:
-    """Return for how many seconds a service asks to wait; None if it does not say."""
+def read_retry_after(error: Exception, *, at_most: float = 3600.0) -> float | None:
+    """Return for how many seconds a service asks to wait; None if it does not say.
+
+    A negative time, and one of more than a day, say nothing.
+    """
     header = _header(error, "retry-after")
     try:
         seconds = float(header)
@@ -189,7 +234,7 @@ def read_retry_after(error: Exception, *, at_most: float = float("inf")) -> floa
             seconds = max(0.0, (parsedate_to_datetime(header) - now).total_seconds())
         except (ValueError, TypeError, OverflowError):
             return None
-    return min(seconds, at_most) if seconds >= 0 else None
+    return min(seconds, at_most) if 0 <= seconds <= _LONGEST_WAIT.total_seconds() else None
 
 
 NOTHING: JsonObject = {}
@@ -232,6 +277,8 @@ def classify_failure(
     unclear = JudgeFailure.AMBIGUOUS if may_cost else JudgeFailure.TRANSIENT
     status = getattr(error, "status_code", None)
     if status is None:
+        if isinstance(tls_problem(error), ssl.SSLCertVerificationError):
+            return JudgeFailure.FATAL
         return JudgeFailure.NOT_ACCEPTED if may_cost and was_never_sent(error) else unclear
     remedy = remedy_of(error, sent)
     if remedy is Remedy.NEVER:
@@ -332,6 +379,41 @@ def was_never_sent(error: Exception) -> bool:
 
     causes = (error, error.__cause__)
     return any(isinstance(each, (ConnectError, ConnectTimeout)) for each in causes)
+
+
+def tls_problem(error: Exception) -> ssl.SSLError | None:
+    """Return what went wrong with a secure connection; None if nothing did."""
+    return next((cause for cause in _causes(error) if isinstance(cause, ssl.SSLError)), None)
+
+
+def describe_silence(error: Exception, address: str, *, quote: Callable[[str], str]) -> str:
+    """Report that there is no answer, or none that is whole, and why.
+
+    Args:
+        error: What the SDK, or the HTTP library under it, raised.
+        address: The service's address.
+        quote: Makes the service's words fit to show, with the key removed.
+    """
+    problem = tls_problem(error)
+    if isinstance(problem, ssl.SSLCertVerificationError):
+        return (
+            f"no safe connection to {address}: its certificate is refused "
+            f"({quote(problem.verify_message)}); renew it, name its authority's file in "
+            "SSL_CERT_FILE, or correct the address"
+        )
+    if problem is not None:
+        return f"no safe connection to {address}: TLS failed ({quote(str(problem))})"
+    # The first of all says why in words; those of the SDK, which came of it, do not.
+    *_, first = _causes(error)
+    reason = quote(str(first))
+    return f"no complete answer from {address} ({type(error).__name__}{reason and ': '}{reason})"
+
+
+def _causes(error: BaseException | None) -> Iterator[BaseException]:
+    """Yield an error and, one after the other, what it came from."""
+    while error is not None:
+        yield error
+        error = error.__cause__
 
 
 def describe_redirect(error: Exception, status: int, address: str, *, place: str) -> str:

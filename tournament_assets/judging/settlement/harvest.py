@@ -4,10 +4,16 @@ from collections import Counter, defaultdict
 from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
-from itertools import cycle
+from itertools import cycle, islice
 
 from tournament_assets.foundation.errors import JudgeError, JudgeFailure, JudgeWaitingError
-from tournament_assets.judging.batch_service import UNPARSABLE, BatchStatus, Reply, ReplyRow
+from tournament_assets.judging.batch_service import (
+    ROWS_PER_REQUEST,
+    UNPARSABLE,
+    BatchStatus,
+    Reply,
+    ReplyRow,
+)
 from tournament_assets.judging.requests.requests import request_key_of
 from tournament_assets.judging.service_errors import Remedy, remedy_for
 from tournament_assets.judging.settlement.records import SubmittedBatch
@@ -20,6 +26,7 @@ from tournament_assets.judging.settlement.sessions import (
 RESULTS_AT_ONCE = 500
 """How many results of a batch are read before they are kept."""
 _CHARACTERS_AT_ONCE = 16_000_000
+_LONGEST_NAME = 100  # characters of a foreign row's name
 UNPARSABLE_TIMES = 2
 """How often a request may come back in a line that is not JSON before it is given up."""
 REFUSED = "refused"
@@ -159,16 +166,20 @@ def _read_results(
     session: JudgingSession, batch: SubmittedBatch, keys: set[str], harvest: _Harvest
 ) -> JudgeError | None:
     """Read as many results as possible; return why reading ended early, if that is known."""
-    stream = session.batches.iterate_results(batch.batch_id)
+    most = ROWS_PER_REQUEST * len(keys)
+    stream = islice(session.batches.iterate_results(batch.batch_id), most + 1)
     lines: list[str] = []
+    n_rows = 0
     while True:
         part: list[tuple[str, ReplyRow]] = []
         size, is_over = 0, True
         broken: JudgeError | None = None
         try:
             for row in stream:
+                n_rows += 1
                 if row.result_type == UNPARSABLE:
-                    lines.append(row.error_message or "")
+                    if len(lines) < len(keys):
+                        lines.append(row.error_message or "")
                     continue
                 key = request_key_of(row.custom_id, nonce=batch.nonce) or ""
                 part.append((key, row))
@@ -180,13 +191,25 @@ def _read_results(
             if error.failure is not JudgeFailure.TRANSIENT:
                 raise
             broken = error
+        if n_rows > most:
+            is_over, broken = True, _endless(batch, most, keys)
         unread = keys - harvest.seen
         fresh = {key: row for key, row in reversed(part) if key in unread}
-        harvest.foreign.update(row.custom_id for key, row in part if key not in keys)
+        foreign = {row.custom_id[:_LONGEST_NAME] for key, row in part if key not in keys}
+        if len(harvest.foreign) < len(keys):
+            harvest.foreign |= foreign
         _record(session, batch.nonce, harvest, list(reversed(fresh.items())))
         if broken is not None or is_over:
             harvest.lines = max(harvest.lines, lines, key=len)
             return broken
+
+
+def _endless(batch: SubmittedBatch, n_rows: int, keys: set[str]) -> JudgeError:
+    return JudgeError(
+        f"the results of batch {batch.batch_id} gave {n_rows:,} rows for {len(keys):,} requests; "
+        "expected one for each",
+        failure=JudgeFailure.TRANSIENT,
+    )
 
 
 def _record(

@@ -1,0 +1,152 @@
+"""What a service sends is bounded, in bytes, lines and seconds, whoever reads it."""
+
+import gzip
+import json
+import tracemalloc
+from collections.abc import Callable, Iterator
+from functools import cache
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from starlette.responses import JSONResponse, Response, StreamingResponse
+from starlette.types import Receive, Scope, Send
+
+from tests.loopback.builders import judge_params
+from tests.providers.scripted_service import KEY, Script, batch, run_script
+from tournament_assets.foundation.errors import JudgeError, JudgeFailure
+from tournament_assets.judging.batch_service import ReplyRow, SubmittedRequest
+from tournament_assets.providers import answers
+from tournament_assets.providers.openai.services import OpenAiBatches
+from tournament_assets.providers.service_words import parse_object
+from tournament_assets.tournament.judge_services import ServiceConnection
+
+MB = 1_000_000
+REQUEST = SubmittedRequest("r1", judge_params())
+N_REQUESTS = 2
+ENDED = {
+    **batch(n_requests=N_REQUESTS, processing_status="ended"),
+    "status": "completed",
+    "output_file_id": "f1",
+}
+LOOKING: dict[str, Callable[[Any], object]] = {
+    "list": lambda service: list(service.list_batches()),
+    "get": lambda service: service.get_batch("b1"),
+    "model": lambda service: service.check_model("judge-1"),
+    "results": lambda service: list(service.iterate_results("b1")),
+}
+TASKS: dict[str, Callable[[Any], object]] = {
+    **LOOKING,
+    "create": lambda service: service.create_batch([REQUEST]),
+    "ask": lambda service: service.ask_directly(REQUEST),
+}
+
+
+def open_openai(url: str) -> OpenAiBatches:
+    return OpenAiBatches(ServiceConnection(KEY, url, Path("unused"), "MY_KEY"))
+
+
+@pytest.fixture(scope="module", params=["anthropic", "openai"])
+def script(request: pytest.FixtureRequest) -> Iterator[Script]:
+    with run_script(open_openai) if request.param == "openai" else run_script() as running:
+        yield running
+
+
+def ended(script: Script) -> Response:
+    total = {"total": N_REQUESTS, "completed": N_REQUESTS, "failed": 0}
+    is_openai = isinstance(script.service, OpenAiBatches)
+    return JSONResponse({**ENDED, "request_counts": total} if is_openai else ENDED)
+
+
+def fail(script: Script, name: str, answer: Response) -> JudgeError:
+    """Return how a task fails when the service gives an answer to all that it asks."""
+    service = script.give(*([ended(script)] if name == "results" else []), answer)
+    with pytest.raises(JudgeError) as caught:
+        TASKS[name](service)
+    if name in LOOKING:
+        assert caught.value.failure is JudgeFailure.TRANSIENT
+    else:
+        # A file that was not uploaded was certainly not accepted.
+        assert caught.value.failure in (JudgeFailure.AMBIGUOUS, JudgeFailure.NOT_ACCEPTED)
+    return caught.value
+
+
+@cache
+def packed(unit: bytes, n_bytes: int = 100 * MB) -> bytes:
+    return gzip.compress(unit * (n_bytes // len(unit)), 1)
+
+
+def gzipped(body: bytes, status: int = 200) -> Response:
+    return Response(body, status, {"content-encoding": "gzip", "x-should-retry": "false"})
+
+
+@pytest.mark.parametrize("status", [200, 400])
+@pytest.mark.parametrize("name", TASKS)
+def test_an_answer_that_unpacks_to_too_much_is_not_read_to_its_end(
+    script: Script, name: str, status: int
+) -> None:
+    answer = gzipped(packed(b" "), status)
+    tracemalloc.start()
+    try:
+        error = fail(script, name, answer)
+        assert tracemalloc.get_traced_memory()[1] < 60 * MB
+    finally:
+        tracemalloc.stop()
+    assert ("larger than" in str(error)) is (name != "results" or status == 400)
+
+
+class Trickle(StreamingResponse):
+    """A hundred answers of a byte each, as many times as it is asked for."""
+
+    def __init__(self) -> None:
+        """Prepare nothing: a stream can be sent once."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await StreamingResponse(iter([b" "] * 100))(scope, receive, send)
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_an_answer_that_comes_byte_by_byte_ends(
+    script: Script, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seconds = iter(range(0, 1_000_000, 10))
+    monkeypatch.setattr(answers, "time", SimpleNamespace(monotonic=lambda: next(seconds)))
+    assert "it is not complete after" in str(fail(script, name, Trickle()))
+
+
+@pytest.mark.parametrize(
+    ("unit", "n_rows"),
+    [
+        (b"\n", 0),
+        (b" ", 0),
+        (b"x", 0),
+        (b"junk\n", 20),
+        (b'{"custom_id": "r9", "result": {"type": "expired"}, "error": {}}\n', 20),
+    ],
+    ids=["blank lines", "blanks", "a line without an end", "no rows", "rows of others"],
+)
+def test_results_that_go_on_for_ever_are_read_to_ten_rows_a_request(
+    script: Script, unit: bytes, n_rows: int
+) -> None:
+    results = script.give(ended(script), gzipped(packed(unit))).iterate_results("b1")
+    rows: list[ReplyRow] = []
+    with pytest.raises(JudgeError, match="and goes on; expected results of 2") as caught:
+        rows.extend(results)
+    assert caught.value.failure is JudgeFailure.TRANSIENT
+    assert len(rows) == n_rows
+
+
+def test_results_may_be_larger_than_any_other_answer(script: Script) -> None:
+    lines = b"x" * MB + b"\n"
+    results = script.give(ended(script), gzipped(packed(lines, 20 * MB))).iterate_results("b1")
+    assert sum(1 for _ in results) == 19
+
+
+def test_what_would_take_a_hundred_times_its_bytes_is_no_object() -> None:
+    reply = {"text": "f({[" * 100_000 + "é" * MB}
+    assert parse_object(json.dumps(reply)) == reply
+    for unit in ('{"":0},', "[],"):
+        text = f'{{"a": [{unit * 600_000}0]}}'
+        assert parse_object(text) is None
+        assert parse_object(text.encode()) is None
