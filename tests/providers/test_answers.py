@@ -2,8 +2,12 @@
 
 import gzip
 import json
+import socketserver
+import ssl
+import threading
 import tracemalloc
 from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager, suppress
 from functools import cache
 from pathlib import Path
 from types import SimpleNamespace
@@ -14,7 +18,7 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
 from tests.loopback.builders import judge_params
-from tests.providers.scripted_service import KEY, Script, batch, run_script
+from tests.providers.scripted_service import KEY, Script, batch, open_anthropic, run_script
 from tournament_assets.foundation.errors import JudgeError, JudgeFailure
 from tournament_assets.judging.batch_service import ReplyRow, SubmittedRequest
 from tournament_assets.providers import answers
@@ -150,3 +154,34 @@ def test_what_would_take_a_hundred_times_its_bytes_is_no_object() -> None:
         text = f'{{"a": [{unit * 600_000}0]}}'
         assert parse_object(text) is None
         assert parse_object(text.encode()) is None
+
+
+@contextmanager
+def https_server() -> Iterator[str]:
+    """Offer TLS with a certificate that nobody has signed, to whoever connects."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(Path(__file__).with_name("self_signed.pem"))
+
+    class Shakes(socketserver.BaseRequestHandler):
+        def handle(self) -> None:
+            with suppress(OSError):
+                context.wrap_socket(self.request, server_side=True).close()
+
+    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Shakes) as server:
+        thread = threading.Thread(target=server.serve_forever, args=[0.01])
+        thread.start()
+        yield f"https://127.0.0.1:{server.server_address[1]}"
+        server.shutdown()
+        thread.join()
+
+
+@pytest.mark.parametrize("open_service", [open_anthropic, open_openai])
+@pytest.mark.parametrize("name", ["create", "ask", "model"])
+def test_a_certificate_that_is_refused_is_named_and_stops_everything(
+    name: str, open_service: Callable[[str], Any]
+) -> None:
+    with https_server() as url, closing(open_service(url)) as service:
+        with pytest.raises(JudgeError, match=r"certificate is refused \(self.signed") as caught:
+            TASKS[name](service)
+        assert "SSL_CERT_FILE" in str(caught.value)
+        assert caught.value.failure is JudgeFailure.FATAL

@@ -383,7 +383,9 @@ def was_never_sent(error: Exception) -> bool:
 
 def tls_problem(error: Exception) -> ssl.SSLError | None:
     """Return what went wrong with a secure connection; None if nothing did."""
-    return next((cause for cause in _causes(error) if isinstance(cause, ssl.SSLError)), None)
+    # The HTTP library raises its own while it handles that of the connection.
+    chain = [each for cause in _causes(error) for each in (cause, cause.__context__)]
+    return next((each for each in chain if isinstance(each, ssl.SSLError)), None)
 
 
 def describe_silence(error: Exception, address: str, *, quote: Callable[[str], str]) -> str:

@@ -204,10 +204,10 @@ def _read_results(
             return broken
 
 
-def _endless(batch: SubmittedBatch, n_rows: int, keys: set[str]) -> JudgeError:
+def _endless(batch: SubmittedBatch, most: int, keys: set[str]) -> JudgeError:
     return JudgeError(
-        f"the results of batch {batch.batch_id} gave {n_rows:,} rows for {len(keys):,} requests; "
-        "expected one for each",
+        f"the results of batch {batch.batch_id} gave more than {most:,} rows for {len(keys):,} "
+        "requests; expected one for each",
         failure=JudgeFailure.TRANSIENT,
     )
 
