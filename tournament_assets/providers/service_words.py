@@ -12,6 +12,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
 from functools import lru_cache
+from itertools import islice
 from typing import Any
 
 from tournament_assets.foundation.errors import JudgeError, JudgeFailure
@@ -34,8 +35,9 @@ _CUT = b"\0"
 _MOST_PAGES = 1_000
 _SAME_TIME = timedelta(seconds=5)  # dates are in whole seconds, and answers take a while
 _MOST_REQUESTS = 100_000  # of a batch, whatever a service says of it
+_LONGEST_BEGINNING = 20_000  # characters, or parts of a value
 _LARGE = 1_000_000  # bytes
-_MOST_NESTED = 500_000  # objects and lists of a large answer: each takes a hundred times its bytes
+_MOST_VALUES = 500_000  # lists and objects of a large answer, or four texts: they take far more
 _LONGEST_WAIT = timedelta(days=1)
 _TEXTS = ("text", "error_type", "error_message", "model", "raw")
 _LOG = logging.getLogger(__name__)
@@ -44,8 +46,9 @@ _LOG = logging.getLogger(__name__)
 def parse_object(text: str | bytes) -> JsonObject | None:
     """Parse a text as a JSON object; return None if it is not one, or would fill the memory."""
     if len(text) > _LARGE:
-        openings: tuple[Any, Any] = ("{", "[") if isinstance(text, str) else (b"{", b"[")
-        if sum(map(text.count, openings)) > _MOST_NESTED:
+        signs: Sequence[Any] = '{["' if isinstance(text, str) else (b"{", b"[", b'"')
+        n_objects, n_lists, n_quotes = map(text.count, signs)
+        if n_objects + n_lists + n_quotes // 4 > _MOST_VALUES:
             return None
     try:
         value = json.loads(text)
@@ -92,7 +95,7 @@ class ServiceAnswers(ABC):
         self, answer: object, task: str, expected: str, *, may_cost: bool = False
     ) -> JudgeError:
         return JudgeError(
-            f"could not {task}: {self._address} answered {self._tidy(str(answer))!r}; "
+            f"could not {task}: {self._address} answered {self._tidy(_beginning(answer))!r}; "
             f"expected {expected}",
             failure=JudgeFailure.AMBIGUOUS if may_cost else JudgeFailure.TRANSIENT,
         )
@@ -211,6 +214,14 @@ class ServiceAnswers(ABC):
             f"model {model!r}: it does not know it, or does not list its models; requests "
             "are sent to it anyway: if all of them fail, check the name"
         )
+
+
+def _beginning(answer: object) -> str:
+    """Return the beginning of an answer, with more of it than is ever shown."""
+    if isinstance(answer, str):
+        return answer[:_LONGEST_BEGINNING]
+    parts = json.JSONEncoder(ensure_ascii=False).iterencode(answer)
+    return "".join(islice(parts, _LONGEST_BEGINNING))
 
 
 def mapping(value: Any) -> JsonObject:
