@@ -20,10 +20,6 @@ _USUAL_SECONDS = 600.0
 _LOOPBACK_HOSTS = frozenset({"127.0.0.1", "::1", "localhost"})
 
 
-class UnboundedAnswerError(httpx2.HTTPError):
-    """An answer that is larger than any should be."""
-
-
 def open_http(
     new: Callable[..., httpx2.Client],
     base_url: str | None,
@@ -109,7 +105,7 @@ class _Connection(httpcore2.NetworkStream):
 def _bound(response: httpx2.Response) -> None:
     """Bound the body of an answer, which is still to be read.
 
-    Reading raises an `UnboundedAnswerError` if there is more of it than `LARGEST_ANSWER`, unless
+    Reading raises a `ReadError` if there is more of it than `LARGEST_ANSWER`, unless
     `allow_results` lifts that, and a `ReadTimeout` if it takes longer than its first byte might
     plus a second for every 10 kB.
     """
@@ -120,9 +116,7 @@ def _bound(response: httpx2.Response) -> None:
 
 def allow_results(response: httpx2.Response) -> httpx2.Response:
     """Let a bounded answer be of any size: whoever reads it counts its lines."""
-    if not isinstance(response.stream, _Unpacked):
-        raise TypeError(f"expected a bounded answer, got one of {type(response.stream).__name__}")
-    response.stream.most = None
+    cast("_Unpacked", response.stream).most = None
     return response
 
 
@@ -149,7 +143,7 @@ class _Unpacked(httpx2.SyncByteStream):
         for part in self._packed.iter_bytes():
             n_bytes += len(part)
             if self.most is not None and n_bytes > self.most:
-                raise UnboundedAnswerError(f"it is larger than {self.most:,} bytes, unpacked")
+                raise httpx2.ReadError(f"it is larger than {self.most:,} bytes, unpacked")
             self._connection.n_used = n_bytes
             yield part
 

@@ -8,6 +8,7 @@ import re
 import ssl
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
@@ -18,23 +19,23 @@ from typing import Any
 from tournament_assets.foundation.errors import JudgeError, JudgeFailure
 from tournament_assets.foundation.json_lines import JsonObject
 from tournament_assets.judging.batch_service import (
-    ROWS_PER_REQUEST,
     UNPARSABLE,
     BatchStatus,
     ReplyRow,
     SubmittedRequest,
+    limit_rows,
 )
 from tournament_assets.judging.service_errors import Remedy, remedy_for
 from tournament_assets.tournament.places import origin_of
 
 _HIDDEN = "[key]"
+_QUOTED_LENGTH = 500
 _LINE_BEGINNING = 2000  # bytes to keep of a line that is not a row
 _LONGEST_LINE = 16_000_000  # bytes; no reply comes near
 _LONGEST_GAP = 64_000_000  # bytes from one line to the next
 _CUT = b"\0"
 _MOST_PAGES = 1_000
 _SAME_TIME = timedelta(seconds=5)  # dates are in whole seconds, and answers take a while
-_MOST_REQUESTS = 100_000  # of a batch, whatever a service says of it
 _LONGEST_BEGINNING = 20_000  # characters, or parts of a value
 _LARGE = 1_000_000  # bytes
 _MOST_VALUES = 500_000  # lists and objects of a large answer, or four texts: they take far more
@@ -61,7 +62,8 @@ class ServiceAnswers(ABC):
     """The answers of a service at an address, read without trust and shown without its key."""
 
     _address: str
-    _keys: Sequence[str] = ()
+    _keys: Sequence[str]
+    _errors: tuple[type[Exception], ...]
     _ahead = timedelta(0)
 
     def _note_time(self, response: Any) -> None:
@@ -82,8 +84,33 @@ class ServiceAnswers(ABC):
         return f"{type(self).__name__}(base_url={self._address!r})"
 
     @abstractmethod
+    def _describe(self, error: Exception, sent: JsonObject) -> str:
+        """Describe what went wrong, and what to do."""
+
+    @contextmanager
+    def _translated_errors(
+        self, task: str, *, may_cost: bool = False, sent: JsonObject | None = None
+    ) -> Iterator[None]:
+        """Describe what went wrong without the SDK's exception, whose request carries the key."""
+        sent = sent or {}
+        try:
+            yield
+        except self._errors as error:
+            raise JudgeError(
+                f"could not {task}: {self._describe(error, sent)}",
+                failure=classify_failure(error, may_cost=may_cost, sent=sent),
+                retry_after_seconds=read_retry_after(error),
+                fields=refused_fields(error, sent),
+            ) from None
+
     def _tidy(self, text: str) -> str:
-        """Shorten the service's words, and remove the key if they repeat it."""
+        """Shorten the service's words, and remove the keys if they repeat them."""
+        return quote_service(self._hide(text), key=None, length=_QUOTED_LENGTH)
+
+    def _hide(self, text: str) -> str:
+        for key in self._keys:
+            text = hide_key(text, key)
+        return text
 
     def _read_object(self, text: str, task: str, *, may_cost: bool = False) -> JsonObject:
         answer = parse_object(text)
@@ -130,45 +157,14 @@ class ServiceAnswers(ABC):
             pages.add(after)
 
     def _rows(
-        self,
-        chunks: Iterator[bytes],
-        read: Callable[[bytes], ReplyRow | None],
-        task: str,
-        n_requests: int,
+        self, chunks: Iterator[bytes], read: Callable[[bytes], ReplyRow | None], n_requests: int
     ) -> Iterator[ReplyRow]:
         """Yield the rows of a stream of results, whose lines are read one by one.
 
         An unreadable line is yielded as a row of the type `UNPARSABLE`, unless it is the last one
         without a line end: then the stream ended early.
-
-        Args:
-            n_requests: How many requests the service counts in the batch; 0 if it does not.
-
-        Raises:
-            JudgeError: If there are far more lines than requests, or a line has no end.
         """
-        size = 0
-
-        def endless(what: str) -> JudgeError:
-            return JudgeError(
-                f"could not {task}: {self._address} gave {what} and goes on; expected results of "
-                f"{n_requests} requests, which end",
-                failure=JudgeFailure.TRANSIENT,
-            )
-
-        def measured() -> Iterator[bytes]:
-            nonlocal size
-            for chunk in chunks:
-                size += len(chunk)
-                if size > _LONGEST_GAP:
-                    raise endless(f"{size:,} bytes that are blank, or a single line,")
-                yield chunk
-
-        most = ROWS_PER_REQUEST * min(n_requests or _MOST_REQUESTS, _MOST_REQUESTS)
-        for n_lines, line in enumerate(split_lines(measured())):
-            size = 0
-            if n_lines == most:
-                raise endless(f"{n_lines:,} lines")
+        for line in limit_rows(split_lines(chunks), n_requests, self._address):
             if (row := read(line)) is not None:
                 yield self._without_key(row)
             elif line.endswith(b"\n"):
@@ -449,10 +445,19 @@ def split_lines(chunks: Iterator[bytes]) -> Iterator[bytes]:
 
     Only a line feed ends a line: a text inside a row may hold every other line break there is. Of a
     line longer than `_LONGEST_LINE` the beginning is kept, and a mark that no JSON holds.
+
+    Raises:
+        JudgeError: If a line, or a number of blank ones, does not end.
     """
     parts: list[bytes] = []
-    size = 0
+    size = gap = 0
     for chunk in chunks:
+        gap += len(chunk)
+        if gap > _LONGEST_GAP:
+            raise JudgeError(
+                f"{gap:,} bytes of the results are blank, or one line; expected a row a line",
+                failure=JudgeFailure.TRANSIENT,
+            )
         first, *others = chunk.split(b"\n")
         size += len(first)
         if size <= _LONGEST_LINE:
@@ -463,7 +468,9 @@ def split_lines(chunks: Iterator[bytes]) -> Iterator[bytes]:
             size = len(others[-1])
             # Joined once, at its end: a long line is not copied with every chunk.
             *whole, rest = b"".join(parts), *others
-            yield from (line + b"\n" for line in whole if line.strip())
+            lines = [line + b"\n" for line in whole if line.strip()]
+            gap = 0 if lines else gap
+            yield from lines
             parts = [rest]
     if (rest := b"".join(parts)).strip():
         yield rest

@@ -4,15 +4,15 @@ from collections import Counter, defaultdict
 from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
-from itertools import cycle, islice
+from itertools import cycle
 
 from tournament_assets.foundation.errors import JudgeError, JudgeFailure, JudgeWaitingError
 from tournament_assets.judging.batch_service import (
-    ROWS_PER_REQUEST,
     UNPARSABLE,
     BatchStatus,
     Reply,
     ReplyRow,
+    limit_rows,
 )
 from tournament_assets.judging.requests.requests import request_key_of
 from tournament_assets.judging.service_errors import Remedy, remedy_for
@@ -166,17 +166,15 @@ def _read_results(
     session: JudgingSession, batch: SubmittedBatch, keys: set[str], harvest: _Harvest
 ) -> JudgeError | None:
     """Read as many results as possible; return why reading ended early, if that is known."""
-    most = ROWS_PER_REQUEST * len(keys)
-    stream = islice(session.batches.iterate_results(batch.batch_id), most + 1)
+    results = session.batches.iterate_results(batch.batch_id)
+    stream = limit_rows(results, len(keys), f"batch {batch.batch_id}")
     lines: list[str] = []
-    n_rows = 0
     while True:
         part: list[tuple[str, ReplyRow]] = []
         size, is_over = 0, True
         broken: JudgeError | None = None
         try:
             for row in stream:
-                n_rows += 1
                 if row.result_type == UNPARSABLE:
                     if len(lines) < len(keys):
                         lines.append(row.error_message or "")
@@ -191,8 +189,6 @@ def _read_results(
             if error.failure is not JudgeFailure.TRANSIENT:
                 raise
             broken = error
-        if n_rows > most:
-            is_over, broken = True, _endless(batch, most, keys)
         unread = keys - harvest.seen
         fresh = {key: row for key, row in reversed(part) if key in unread}
         foreign = {row.custom_id[:_LONGEST_NAME] for key, row in part if key not in keys}
@@ -202,14 +198,6 @@ def _read_results(
         if broken is not None or is_over:
             harvest.lines = max(harvest.lines, lines, key=len)
             return broken
-
-
-def _endless(batch: SubmittedBatch, most: int, keys: set[str]) -> JudgeError:
-    return JudgeError(
-        f"the results of batch {batch.batch_id} gave more than {most:,} rows for {len(keys):,} "
-        "requests; expected one for each",
-        failure=JudgeFailure.TRANSIENT,
-    )
 
 
 def _record(

@@ -36,15 +36,11 @@ from tournament_assets.providers.service_words import (
     NOTHING,
     PAY,
     ServiceAnswers,
-    classify_failure,
     clean_key,
     describe_redirect,
     describe_silence,
-    hide_key,
     problem_of,
-    quote_service,
     read_retry_after,
-    refused_fields,
     remedy_of,
 )
 from tournament_assets.tournament.judge_services import ServiceConnection
@@ -87,7 +83,6 @@ _BATCHES_PATH = f"{_MESSAGES_PATH}/batches"
 _PAGE = 100
 _COUNTED = ("model", "system", "messages", "output_config", "thinking")
 """The parameters that the counting route takes; it refuses those that only a reply needs."""
-_QUOTED_LENGTH = 500
 _NO_ROUTE = frozenset({404, 405, 501})
 
 
@@ -109,13 +104,16 @@ class AnthropicBatches(ServiceAnswers):
         api_key: The key to it.
     """
 
+    # httpx2's own errors come out of a stream that breaks off; the SDK does not wrap those.
+    _errors = (anthropic.AnthropicError, httpx2.HTTPError, httpx2.StreamError)
+
     def __init__(self, *, base_url: str | None, api_key: str) -> None:
         api_key = clean_key(api_key, name="ANTHROPIC_API_KEY")
         if not api_key:
             raise JudgeError("ANTHROPIC_API_KEY is not set; expected an API key")
         base_url, credentials = _split_credentials(base_url)
-        self._password = credentials[1] if credentials else ""
-        self._keys = [key for key in (api_key, self._password) if key]
+        password = credentials[1] if credentials else ""
+        self._keys = [key for key in (password, api_key) if key]
         self._client = anthropic.Anthropic(
             base_url=base_url,
             api_key=api_key,
@@ -174,7 +172,7 @@ class AnthropicBatches(ServiceAnswers):
         _check_has_results(batch_id, batch)
         n_requests = self._read_status(batch, task).n_requests
         with self._translated_errors(task), closing(self._open_results(batch_id)) as response:
-            yield from self._rows(response.iter_bytes(), read_row, task, n_requests)
+            yield from self._rows(response.iter_bytes(), read_row, n_requests)
 
     def ask_directly(self, request: SubmittedRequest) -> ReplyRow:
         """Send one request outside any batch, once, and wait for its reply."""
@@ -271,26 +269,8 @@ class AnthropicBatches(ServiceAnswers):
             raise self._unexpected(batch, task, expected, may_cost=may_cost)
         return status
 
-    @contextmanager
-    def _translated_errors(
-        self, task: str, *, may_cost: bool = False, sent: JsonObject = NOTHING
-    ) -> Iterator[None]:
-        """Describe what went wrong without the SDK's exception, whose request carries the key."""
-        try:
-            yield
-        # httpx2's own errors come out of a stream that breaks off; the SDK does not wrap those.
-        except (anthropic.AnthropicError, httpx2.HTTPError, httpx2.StreamError) as error:
-            explained = describe_failure(error, self._address, quote=self._tidy, sent=sent)
-            raise JudgeError(
-                f"could not {task}: {explained}",
-                failure=classify_failure(error, may_cost=may_cost, sent=sent),
-                retry_after_seconds=read_retry_after(error),
-                fields=refused_fields(error, sent),
-            ) from None
-
-    def _tidy(self, text: str) -> str:
-        redacted = hide_key(text, self._password)
-        return quote_service(redacted, key=self._client.api_key, length=_QUOTED_LENGTH)
+    def _describe(self, error: Exception, sent: JsonObject) -> str:
+        return describe_failure(error, self._address, quote=self._tidy, sent=sent)
 
 
 def _check_has_results(batch_id: str, batch: JsonObject) -> None:

@@ -47,8 +47,8 @@ def read_status(batch: JsonObject) -> BatchStatus | None:
 def read_row(line: bytes) -> ReplyRow | None:
     """Read a line of a batch's results; None if it is not a row."""
     row = mapping(parse_object(line))
-    result = row.get("result")
-    if not isinstance(result, Mapping) or not isinstance(row.get("custom_id"), str):
+    result, custom_id = row.get("result"), row.get("custom_id")
+    if not isinstance(result, Mapping) or not isinstance(custom_id, str):
         return None
     try:
         raw = canonical_json(row)
@@ -57,7 +57,7 @@ def read_row(line: bytes) -> ReplyRow | None:
     error = mapping(mapping(result.get("error")).get("error"))
     kind = error_type_of([_text(error, "type")], None, _text(error, "message"))
     return _compose_row(
-        custom_id=row["custom_id"],
+        custom_id=custom_id,
         result_type=str(result.get("type")),
         message=mapping(result.get("message")),
         error={**error, "type": kind},

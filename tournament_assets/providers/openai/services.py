@@ -47,16 +47,10 @@ from tournament_assets.providers.openai.wire_format import (
     read_completion,
 )
 from tournament_assets.providers.service_words import (
-    NOTHING,
     ServiceAnswers,
-    classify_failure,
     clean_key,
-    hide_key,
     mapping,
     parse_object,
-    quote_service,
-    read_retry_after,
-    refused_fields,
 )
 from tournament_assets.tournament.judge_services import ServiceConnection
 from tournament_assets.tournament.places import origin_of
@@ -64,7 +58,6 @@ from tournament_assets.tournament.places import origin_of
 OWN_URL = "https://api.openai.com/v1"
 _CONNECT_SECONDS = 10.0
 _LOOK_SECONDS = 60.0
-_QUOTED_LENGTH = 500
 _LISTED_MODELS = 8
 
 
@@ -81,6 +74,8 @@ class OpenAiChat(ServiceAnswers):
     Args:
         connection: Its address, OpenAI's own by default, and its key, if it needs one.
     """
+
+    _errors = (openai.OpenAIError, httpx2.HTTPError, httpx2.StreamError)
 
     def __init__(self, connection: ServiceConnection) -> None:
         base_url = connection.base_url or OWN_URL
@@ -188,29 +183,8 @@ class OpenAiChat(ServiceAnswers):
             )
         return self._read_object(self._hide(response.text), task, may_cost=True)
 
-    @contextmanager
-    def _translated_errors(
-        self, task: str, *, may_cost: bool = False, sent: JsonObject = NOTHING
-    ) -> Iterator[None]:
-        """Describe what went wrong without the SDK's exception, whose request carries the key."""
-        try:
-            yield
-        except (openai.OpenAIError, httpx2.HTTPError, httpx2.StreamError) as error:
-            explained = describe_failure(error, self._address, quote=self._tidy, sent=sent)
-            raise JudgeError(
-                f"could not {task}: {explained}",
-                failure=classify_failure(error, may_cost=may_cost, sent=sent),
-                retry_after_seconds=read_retry_after(error),
-                fields=refused_fields(error, sent),
-            ) from None
-
-    def _tidy(self, text: str) -> str:
-        return quote_service(self._hide(text), key=None, length=_QUOTED_LENGTH)
-
-    def _hide(self, text: str) -> str:
-        for key in self._keys:
-            text = hide_key(text, key)
-        return text
+    def _describe(self, error: Exception, sent: JsonObject) -> str:
+        return describe_failure(error, self._address, quote=self._tidy, sent=sent)
 
 
 # The SDK puts what it finds in OPENAI_ORG_ID, OPENAI_CUSTOM_HEADERS and others into every request,
@@ -407,7 +381,7 @@ class OpenAiBatches(OpenAiChat):
     ) -> Iterator[ReplyRow]:
         read = partial(read_batch_line, not_sent=not_sent if isinstance(not_sent, str) else "")
         with self._translated_errors(task), closing(self._open_file(file_id, task)) as response:
-            yield from self._rows(response.iter_bytes(), read, task, n_requests)
+            yield from self._rows(response.iter_bytes(), read, n_requests)
 
     def _open_file(self, file_id: str, task: str) -> httpx2.Response:
         """Begin to read a file; the stream has to be closed."""
