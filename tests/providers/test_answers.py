@@ -8,6 +8,8 @@ import threading
 import tracemalloc
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
 from functools import cache
 from pathlib import Path
 from types import SimpleNamespace
@@ -29,11 +31,15 @@ from tournament_assets.tournament.judge_services import ServiceConnection
 MB = 1_000_000
 REQUEST = SubmittedRequest("r1", judge_params())
 N_REQUESTS = 2
-ENDED = {
-    **batch(n_requests=N_REQUESTS, processing_status="ended"),
-    "status": "completed",
-    "output_file_id": "f1",
-}
+COUNTS = {"total": N_REQUESTS, "completed": N_REQUESTS, "failed": 0, "processing": N_REQUESTS}
+ENDED = JSONResponse(
+    {
+        **batch(processing_status="ended", request_counts=COUNTS),
+        "status": "completed",
+        "output_file_id": "f1",
+    }
+)
+"""A batch, as both protocols show it."""
 LOOKING: dict[str, Callable[[Any], object]] = {
     "list": lambda service: list(service.list_batches()),
     "get": lambda service: service.get_batch("b1"),
@@ -57,15 +63,9 @@ def script(request: pytest.FixtureRequest) -> Iterator[Script]:
         yield running
 
 
-def ended(script: Script) -> Response:
-    total = {"total": N_REQUESTS, "completed": N_REQUESTS, "failed": 0}
-    is_openai = isinstance(script.service, OpenAiBatches)
-    return JSONResponse({**ENDED, "request_counts": total} if is_openai else ENDED)
-
-
 def fail(script: Script, name: str, *given: Response) -> JudgeError:
     """Return how a task fails when the service gives some answer to it."""
-    service = script.give(*([ended(script)] if name == "results" else []), *given)
+    service = script.give(*([ENDED] if name == "results" else []), *given)
     with pytest.raises(JudgeError) as caught:
         TASKS[name](service)
     if name in LOOKING:
@@ -108,22 +108,58 @@ ENDLESS = {
 }
 
 
+def whole(answer: Response, *headers: str) -> list[bytes]:
+    """Return the parts of an answer, which has no `Date` unless it is among some headers."""
+    body = bytes(answer.body)
+    head = HEAD.replace(b"\r\n", "".join(f"\r\n{each}" for each in [*headers, ""]).encode(), 1)
+    return [head, b"%x\r\n%s\r\n0\r\n\r\n" % (len(body), body)]
+
+
+def connect_to(monkeypatch: pytest.MonkeyPatch, *given: list[bytes]) -> None:
+    """Let each connection give the parts of one answer, each when it is read."""
+    waiting = [*given]
+
+    def connect(*_place: object, **_settings: object) -> httpcore2.NetworkStream:
+        return httpcore2.MockStream([*waiting.pop(0)])
+
+    monkeypatch.setattr(httpcore2.SyncBackend, "connect_tcp", connect)
+
+
 @pytest.mark.parametrize("parts", ENDLESS.values(), ids=ENDLESS)
 @pytest.mark.parametrize("name", TASKS)
 def test_an_answer_that_comes_byte_by_byte_ends(
     script: Script, name: str, parts: list[bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    body = bytes(ended(script).body)
-    whole = HEAD + b"%x\r\n%s\r\n0\r\n\r\n" % (len(body), body)
-    answers_given = [[whole]] * (name == "results") + [parts] * 3
-
-    def connect(*_place: object, **_settings: object) -> httpcore2.NetworkStream:
-        return httpcore2.MockStream([*answers_given.pop(0)])
-
+    connect_to(monkeypatch, *[whole(ENDED)] * (name == "results"), *[parts] * 3)
     seconds = iter(range(0, 1_000_000, 10))
-    monkeypatch.setattr(httpcore2.SyncBackend, "connect_tcp", connect)
     monkeypatch.setattr(answers, "time", SimpleNamespace(monotonic=lambda: next(seconds)))
     assert "it is not complete after" in str(fail(script, name))
+
+
+NOON = datetime(2026, 9, 1, 12, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("open_service", "written"),
+    [(open_anthropic, NOON.isoformat()), (open_openai, NOON.timestamp())],
+)
+@pytest.mark.parametrize("days", [None, -1, 0, 1, 2_900_000])
+def test_a_time_is_read_by_the_clock_that_the_answer_shows_and_is_none_without(
+    open_service: Callable[[str], Any],
+    written: object,
+    days: int | None,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    now = datetime.now(UTC)
+    date = format_datetime(now + timedelta(days=days or 0), usegmt=True)
+    status = JSONResponse({**json.loads(ENDED.body), "created_at": written})
+    connect_to(monkeypatch, whole(status, *([] if days is None else [f"Date: {date}"])))
+    with closing(open_service("http://127.0.0.1:9")) as service:
+        created_at = service.get_batch("b1").created_at
+    if days is None or days > 1:
+        assert created_at is None
+    else:
+        assert abs(created_at + timedelta(days=days) - NOON) < timedelta(minutes=10)
 
 
 @pytest.mark.parametrize(
@@ -140,7 +176,7 @@ def test_an_answer_that_comes_byte_by_byte_ends(
 def test_results_that_go_on_for_ever_are_read_to_ten_rows_a_request(
     script: Script, unit: bytes, n_rows: int
 ) -> None:
-    results = script.give(ended(script), gzipped(packed(unit))).iterate_results("b1")
+    results = script.give(ENDED, gzipped(packed(unit))).iterate_results("b1")
     rows: list[ReplyRow] = []
     with pytest.raises(JudgeError, match=r"a row a line|than 20 rows for 2 requests") as caught:
         rows.extend(results)
@@ -150,7 +186,7 @@ def test_results_that_go_on_for_ever_are_read_to_ten_rows_a_request(
 
 def test_results_may_be_larger_than_any_other_answer(script: Script) -> None:
     lines = b"x" * MB + b"\n"
-    results = script.give(ended(script), gzipped(packed(lines, 20 * MB))).iterate_results("b1")
+    results = script.give(ENDED, gzipped(packed(lines, 20 * MB))).iterate_results("b1")
     assert sum(1 for _ in results) == 19
 
 

@@ -64,7 +64,7 @@ class ServiceAnswers(ABC):
     _address: str
     _keys: Sequence[str]
     _errors: tuple[type[Exception], ...]
-    _ahead = timedelta(0)
+    _ahead: timedelta | None = None
 
     def _note_time(self, response: Any) -> None:
         """Learn from an answer's `Date` how far the service's clock is ahead of this machine's."""
@@ -75,10 +75,17 @@ class ServiceAnswers(ABC):
         self._ahead = ahead if abs(ahead) > _SAME_TIME else timedelta(0)
 
     def _by_own_clock(self, status: BatchStatus | None) -> BatchStatus | None:
-        """Return a status with its time as this machine's clock showed it."""
-        if status is None or status.created_at is None or not self._ahead:
+        """Return a status with its time as this machine's clock showed it, if that is known.
+
+        A service whose answers have no `Date` may have any clock.
+        """
+        if status is None or status.created_at is None or self._ahead == timedelta(0):
             return status
-        return replace(status, created_at=status.created_at - self._ahead)
+        try:
+            created_at = None if self._ahead is None else status.created_at - self._ahead
+        except OverflowError:
+            created_at = None
+        return replace(status, created_at=created_at)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(base_url={self._address!r})"

@@ -121,6 +121,6 @@ def _count(counts: JsonObject, name: str) -> int:
 def _time(value: Any) -> datetime | None:
     try:
         moment = datetime.fromisoformat(value)
-    except (TypeError, ValueError):
+        return moment.astimezone(UTC) if moment.tzinfo is not None else None
+    except (TypeError, ValueError, OverflowError):
         return None
-    return moment.astimezone(UTC) if moment.tzinfo is not None else None
