@@ -100,6 +100,14 @@ def test_an_answer_that_unpacks_to_too_much_is_not_read_to_its_end(
     assert ("larger than" in str(error)) is (name != "results" or status == 400)
 
 
+@pytest.mark.parametrize("name", ["get", "results"])
+def test_an_answer_that_unpacks_to_next_to_nothing_is_not_read_to_its_end(
+    script: Script, name: str
+) -> None:
+    body = gzip.compress(bytes(ENDED.body)) + b"\0" * 40 * MB
+    assert "bytes hold" in str(fail(script, name, gzipped(body)))
+
+
 HEAD = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n"
 ENDLESS = {
     "head": [bytes([each]) for each in HEAD] * 9,
