@@ -3,14 +3,14 @@ from collections.abc import Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import suppress
 from dataclasses import replace
-from itertools import islice
+from itertools import chain, islice, repeat
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tournament_assets.foundation.errors import JudgeError, JudgeFailure, JudgeWaitingError
-from tournament_assets.judging.batch_service import BatchStatus, ReplyRow
+from tournament_assets.judging.batch_service import UNPARSABLE, BatchStatus, ReplyRow
 from tournament_assets.judging.requests.requests import custom_id
 from tournament_assets.judging.settlement import harvest, submission
 from tournament_assets.judging.settlement.harvest import (
@@ -57,6 +57,30 @@ def test_rows_before_a_break_are_kept_and_the_rest_is_read_later(n_rows: int, be
     assert bench.ledger.answered() == set(keys_of(2))
     assert (tally.harvested, tally.failed, tally.batches) == (4, 0, 1)
     assert bench.progress.heard(f"gave {n_rows} of 4 ")
+
+
+@pytest.mark.parametrize(
+    "junk", [reply_row("foreign"), ReplyRow(result_type=UNPARSABLE, error_message="junk")]
+)
+@pytest.mark.parametrize("n_rows", [0, 4])
+def test_results_that_never_end_are_read_to_ten_rows_a_request_and_their_lease_is_let_go(
+    n_rows: int, junk: ReplyRow
+) -> None:
+    n_read = 0
+
+    def endless(rows: Sequence[ReplyRow]) -> Iterator[ReplyRow]:
+        nonlocal n_read
+        for row in chain(rows[:n_rows], repeat(junk)):
+            n_read += 1
+            yield row
+
+    bench = Bench()
+    bench.judge.readings = [endless] * 100
+    tally = bench.settle(requests_for(2))
+    assert n_read == 41 * bench.events.count("judge: results")
+    assert bench.ledger.states == ["harvested" if n_rows else "created"]
+    assert (tally.answered, len(tally.withheld), bench.judge.asked) == (n_rows, 4 - n_rows, [4])
+    assert n_rows or bench.progress.heard("more than 40 rows for 4 requests")
 
 
 @pytest.mark.usefixtures("_small_chunks")

@@ -240,8 +240,8 @@ def test_a_refusal_says_what_was_planned_what_is_left_and_what_to_do() -> None:
         budget(10, spent=6, committed=3).check(1.5, what="asking 12 requests of opus")
     assert str(caught.value) == (
         "asking 12 requests of opus may cost up to $1.50; of the budget of $10.00 a month, "
-        "$6.00 is spent and $3.00 is under way; expected at most $1.00; raise judging.budget.usd, "
-        "or judge fewer pairs (--limit-pairs), or wait for the next month"
+        "$6.00 is spent and $3.00 is under way; expected at most $1.00; raise judging.budget.usd "
+        "to $10.50, or judge fewer pairs (--limit-pairs), or wait for the next month"
     )
 
 

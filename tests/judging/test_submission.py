@@ -273,10 +273,12 @@ def test_a_list_is_read_only_as_far_back_as_the_batch_can_be() -> None:
     assert search.adopt() == batch_id
 
 
-@pytest.mark.parametrize("order", ["newest first", "oldest first", "shuffled"])
+@pytest.mark.parametrize("order", ["newest first", "oldest first", "shuffled", "old page first"])
 def test_no_order_of_a_list_hides_a_batch_and_only_a_sorted_one_is_left_early(order: str) -> None:
     ages = [*range(10), *range(40, 440)]
-    if order != "newest first":
+    if order == "old page first":
+        ages = [*ages[110:210], *ages[:110], *ages[210:]]
+    elif order != "newest first":
         ages.reverse()
     if order == "shuffled":
         random.Random(0).shuffle(ages)
@@ -292,7 +294,8 @@ def test_no_order_of_a_list_hides_a_batch_and_only_a_sorted_one_is_left_early(or
 
     listed = list_since(Lists(Clock()), START - timedelta(days=29))
     assert sorted(int(each.batch_id[1:]) for each in listed) == [*range(10)]
-    assert n_read == (110 if order == "newest first" else len(ages))
+    n_to_end = 260 if order == "old page first" else len(ages)
+    assert n_read == (160 if order == "newest first" else n_to_end)
 
 
 def test_a_batch_that_is_listed_while_the_list_is_read_is_looked_for_once_more() -> None:
@@ -310,12 +313,17 @@ def test_a_batch_that_is_listed_while_the_list_is_read_is_looked_for_once_more()
     assert search.adopt() == batch_id
 
 
-def test_where_names_are_listed_ours_is_found_at_once_and_no_other_batch_is_looked_at() -> None:
+@pytest.mark.parametrize("days", [-10_000, -40, -1, 0, 1, 40])
+def test_where_names_are_listed_ours_is_found_at_once_and_no_other_batch_is_looked_at(
+    days: int,
+) -> None:
     class Naming(FakeJudge):
         def list_batches(self) -> Iterator[BatchStatus]:
             for status in super().list_batches():
                 is_ours = status.batch_id == batch_id
-                yield replace(status, nonce=search.intent.nonce if is_ours else "0" * 12)
+                moment = START + timedelta(days=days)
+                nonce = search.intent.nonce if is_ours else "0" * 12
+                yield replace(status, nonce=nonce, created_at=moment)
 
     search = begin()
     search.bench.judge = Naming(search.bench.clock, search.bench.events)

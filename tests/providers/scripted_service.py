@@ -60,12 +60,12 @@ class Script:
         return self._answers.pop(0) if len(self._answers) > 1 else self._answers[0]
 
 
-def _open_anthropic(url: str) -> AnthropicBatches:
+def open_anthropic(url: str) -> AnthropicBatches:
     return AnthropicBatches(base_url=url, api_key=KEY)
 
 
 @contextmanager
-def run_script(connect: Callable[[str], Any] = _open_anthropic) -> Iterator[Script]:
+def run_script(connect: Callable[[str], Any] = open_anthropic) -> Iterator[Script]:
     """Serve a script while it is entered; `connect` makes the adapter for its address."""
     script = Script()
     app = Starlette(routes=[Route("/{path:path}", script.answer, methods=["GET", "POST"])])

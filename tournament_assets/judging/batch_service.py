@@ -7,9 +7,9 @@ classified elsewhere.
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from datetime import datetime
-from typing import Literal, Protocol, Required, TypedDict, TypeGuard, runtime_checkable
+from typing import Literal, Protocol, Required, TypedDict, TypeGuard, TypeVar, runtime_checkable
 
-from tournament_assets.foundation.errors import JudgeError
+from tournament_assets.foundation.errors import JudgeError, JudgeFailure
 from tournament_assets.foundation.json_lines import JsonObject
 
 Channel = Literal["batch", "direct"]
@@ -175,6 +175,33 @@ class ListsModels(Protocol):
             JudgeError: If the key is refused, or the service cannot be reached.
         """
         ...
+
+
+_Row = TypeVar("_Row")
+_ROWS_PER_REQUEST = 10
+_MOST_REQUESTS = 100_000  # of a batch, whatever a service says of it
+
+
+def limit_rows(rows: Iterable[_Row], n_requests: int, source: str) -> Iterator[_Row]:
+    """Yield the results of some requests, which may have ten rows each, readable or not.
+
+    Args:
+        rows: Rows, or the lines that hold them.
+        n_requests: How many requests there are; 0 if that is not known.
+        source: What gives them, for the message.
+
+    Raises:
+        JudgeError: If there are more: they need not end.
+    """
+    most = _ROWS_PER_REQUEST * min(n_requests or _MOST_REQUESTS, _MOST_REQUESTS)
+    for n_rows, row in enumerate(rows):
+        if n_rows == most:
+            raise JudgeError(
+                f"{source} gave more than {n_rows:,} rows for {n_requests:,} requests; expected "
+                "one for each",
+                failure=JudgeFailure.TRANSIENT,
+            )
+        yield row
 
 
 class AsksDirectly(Protocol):

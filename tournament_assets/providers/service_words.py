@@ -5,12 +5,15 @@ import html
 import json
 import logging
 import re
+import ssl
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
 from functools import lru_cache
+from itertools import islice
 from typing import Any
 
 from tournament_assets.foundation.errors import JudgeError, JudgeFailure
@@ -20,22 +23,34 @@ from tournament_assets.judging.batch_service import (
     BatchStatus,
     ReplyRow,
     SubmittedRequest,
+    limit_rows,
 )
 from tournament_assets.judging.service_errors import Remedy, remedy_for
 from tournament_assets.tournament.places import origin_of
 
 _HIDDEN = "[key]"
+_QUOTED_LENGTH = 500
 _LINE_BEGINNING = 2000  # bytes to keep of a line that is not a row
-_LONGEST_LINE = 64_000_000  # bytes; no reply comes near
+_LONGEST_LINE = 16_000_000  # bytes; no reply comes near
+_LONGEST_GAP = 64_000_000  # bytes from one line to the next
 _CUT = b"\0"
 _MOST_PAGES = 1_000
 _SAME_TIME = timedelta(seconds=5)  # dates are in whole seconds, and answers take a while
+_LONGEST_BEGINNING = 20_000  # characters, or parts of a value
+_LARGE = 1_000_000  # bytes
+_MOST_VALUES = 500_000  # lists and objects of a large answer, or four texts: they take far more
+_LONGEST_WAIT = timedelta(days=1)
 _TEXTS = ("text", "error_type", "error_message", "model", "raw")
 _LOG = logging.getLogger(__name__)
 
 
 def parse_object(text: str | bytes) -> JsonObject | None:
-    """Parse a text as a JSON object; return None if it is not one."""
+    """Parse a text as a JSON object; return None if it is not one, or would fill the memory."""
+    if len(text) > _LARGE:
+        signs: Sequence[Any] = '{["' if isinstance(text, str) else (b"{", b"[", b'"')
+        n_objects, n_lists, n_quotes = map(text.count, signs)
+        if n_objects + n_lists + n_quotes // 4 > _MOST_VALUES:
+            return None
     try:
         value = json.loads(text)
     except (ValueError, RecursionError):
@@ -47,8 +62,9 @@ class ServiceAnswers(ABC):
     """The answers of a service at an address, read without trust and shown without its key."""
 
     _address: str
-    _keys: Sequence[str] = ()
-    _ahead = timedelta(0)
+    _keys: Sequence[str]
+    _errors: tuple[type[Exception], ...]
+    _ahead: timedelta | None = None
 
     def _note_time(self, response: Any) -> None:
         """Learn from an answer's `Date` how far the service's clock is ahead of this machine's."""
@@ -59,17 +75,49 @@ class ServiceAnswers(ABC):
         self._ahead = ahead if abs(ahead) > _SAME_TIME else timedelta(0)
 
     def _by_own_clock(self, status: BatchStatus | None) -> BatchStatus | None:
-        """Return a status with its time as this machine's clock showed it."""
-        if status is None or status.created_at is None or not self._ahead:
+        """Return a status with its time as this machine's clock showed it, if that is known.
+
+        A service whose answers have no `Date` may have any clock.
+        """
+        if status is None or status.created_at is None or self._ahead == timedelta(0):
             return status
-        return replace(status, created_at=status.created_at - self._ahead)
+        try:
+            created_at = None if self._ahead is None else status.created_at - self._ahead
+        except OverflowError:
+            created_at = None
+        return replace(status, created_at=created_at)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(base_url={self._address!r})"
 
     @abstractmethod
+    def _describe(self, error: Exception, sent: JsonObject) -> str:
+        """Describe what went wrong, and what to do."""
+
+    @contextmanager
+    def _translated_errors(
+        self, task: str, *, may_cost: bool = False, sent: JsonObject | None = None
+    ) -> Iterator[None]:
+        """Describe what went wrong without the SDK's exception, whose request carries the key."""
+        sent = sent or {}
+        try:
+            yield
+        except self._errors as error:
+            raise JudgeError(
+                f"could not {task}: {self._describe(error, sent)}",
+                failure=classify_failure(error, may_cost=may_cost, sent=sent),
+                retry_after_seconds=read_retry_after(error),
+                fields=refused_fields(error, sent),
+            ) from None
+
     def _tidy(self, text: str) -> str:
-        """Shorten the service's words, and remove the key if they repeat it."""
+        """Shorten the service's words, and remove the keys if they repeat them."""
+        return quote_service(self._hide(text), key=None, length=_QUOTED_LENGTH)
+
+    def _hide(self, text: str) -> str:
+        for key in self._keys:
+            text = hide_key(text, key)
+        return text
 
     def _read_object(self, text: str, task: str, *, may_cost: bool = False) -> JsonObject:
         answer = parse_object(text)
@@ -81,7 +129,7 @@ class ServiceAnswers(ABC):
         self, answer: object, task: str, expected: str, *, may_cost: bool = False
     ) -> JudgeError:
         return JudgeError(
-            f"could not {task}: {self._address} answered {self._tidy(str(answer))!r}; "
+            f"could not {task}: {self._address} answered {self._tidy(_beginning(answer))!r}; "
             f"expected {expected}",
             failure=JudgeFailure.AMBIGUOUS if may_cost else JudgeFailure.TRANSIENT,
         )
@@ -116,14 +164,14 @@ class ServiceAnswers(ABC):
             pages.add(after)
 
     def _rows(
-        self, chunks: Iterator[bytes], read: Callable[[bytes], ReplyRow | None]
+        self, chunks: Iterator[bytes], read: Callable[[bytes], ReplyRow | None], n_requests: int
     ) -> Iterator[ReplyRow]:
         """Yield the rows of a stream of results, whose lines are read one by one.
 
         An unreadable line is yielded as a row of the type `UNPARSABLE`, unless it is the last one
         without a line end: then the stream ended early.
         """
-        for line in split_lines(chunks):
+        for line in limit_rows(split_lines(chunks), n_requests, self._address):
             if (row := read(line)) is not None:
                 yield self._without_key(row)
             elif line.endswith(b"\n"):
@@ -171,13 +219,24 @@ class ServiceAnswers(ABC):
         )
 
 
+def _beginning(answer: object) -> str:
+    """Return the beginning of an answer, with more of it than is ever shown."""
+    if isinstance(answer, str):
+        return answer[:_LONGEST_BEGINNING]
+    parts = json.JSONEncoder(ensure_ascii=False).iterencode(answer)
+    return "".join(islice(parts, _LONGEST_BEGINNING))
+
+
 def mapping(value: Any) -> JsonObject:
     """Return a JSON object as it is, and anything else as an empty one."""
     return value if isinstance(value, Mapping) else {}
 
 
-def read_retry_after(error: Exception, *, at_most: float = float("inf")) -> float | None:
-    """Return for how many seconds a service asks to wait; None if it does not say."""
+def read_retry_after(error: Exception, *, at_most: float = 3600.0) -> float | None:
+    """Return for how many seconds a service asks to wait; None if it does not say.
+
+    A negative time, and one of more than a day, say nothing.
+    """
     header = _header(error, "retry-after")
     try:
         seconds = float(header)
@@ -189,7 +248,7 @@ def read_retry_after(error: Exception, *, at_most: float = float("inf")) -> floa
             seconds = max(0.0, (parsedate_to_datetime(header) - now).total_seconds())
         except (ValueError, TypeError, OverflowError):
             return None
-    return min(seconds, at_most) if seconds >= 0 else None
+    return min(seconds, at_most) if 0 <= seconds <= _LONGEST_WAIT.total_seconds() else None
 
 
 NOTHING: JsonObject = {}
@@ -232,6 +291,8 @@ def classify_failure(
     unclear = JudgeFailure.AMBIGUOUS if may_cost else JudgeFailure.TRANSIENT
     status = getattr(error, "status_code", None)
     if status is None:
+        if isinstance(tls_problem(error), ssl.SSLCertVerificationError):
+            return JudgeFailure.FATAL
         return JudgeFailure.NOT_ACCEPTED if may_cost and was_never_sent(error) else unclear
     remedy = remedy_of(error, sent)
     if remedy is Remedy.NEVER:
@@ -334,6 +395,43 @@ def was_never_sent(error: Exception) -> bool:
     return any(isinstance(each, (ConnectError, ConnectTimeout)) for each in causes)
 
 
+def tls_problem(error: Exception) -> ssl.SSLError | None:
+    """Return what went wrong with a secure connection; None if nothing did."""
+    # The HTTP library raises its own while it handles that of the connection.
+    chain = [each for cause in _causes(error) for each in (cause, cause.__context__)]
+    return next((each for each in chain if isinstance(each, ssl.SSLError)), None)
+
+
+def describe_silence(error: Exception, address: str, *, quote: Callable[[str], str]) -> str:
+    """Report that there is no answer, or none that is whole, and why.
+
+    Args:
+        error: What the SDK, or the HTTP library under it, raised.
+        address: The service's address.
+        quote: Makes the service's words fit to show, with the key removed.
+    """
+    problem = tls_problem(error)
+    if isinstance(problem, ssl.SSLCertVerificationError):
+        return (
+            f"no safe connection to {address}: its certificate is refused "
+            f"({quote(problem.verify_message)}); renew it, name its authority's file in "
+            "SSL_CERT_FILE, or correct the address"
+        )
+    if problem is not None:
+        return f"no safe connection to {address}: TLS failed ({quote(str(problem))})"
+    # The first of all says why in words; those of the SDK, which came of it, do not.
+    *_, first = _causes(error)
+    reason = quote(str(first))
+    return f"no complete answer from {address} ({type(error).__name__}{reason and ': '}{reason})"
+
+
+def _causes(error: BaseException | None) -> Iterator[BaseException]:
+    """Yield an error and, one after the other, what it came from."""
+    while error is not None:
+        yield error
+        error = error.__cause__
+
+
 def describe_redirect(error: Exception, status: int, address: str, *, place: str) -> str:
     """Report that a redirect was not followed; `place` is the setting for its target."""
     target = origin_of(_header(error, "location")) or "another address of its own"
@@ -354,10 +452,19 @@ def split_lines(chunks: Iterator[bytes]) -> Iterator[bytes]:
 
     Only a line feed ends a line: a text inside a row may hold every other line break there is. Of a
     line longer than `_LONGEST_LINE` the beginning is kept, and a mark that no JSON holds.
+
+    Raises:
+        JudgeError: If a line, or a number of blank ones, does not end.
     """
     parts: list[bytes] = []
-    size = 0
+    size = gap = 0
     for chunk in chunks:
+        gap += len(chunk)
+        if gap > _LONGEST_GAP:
+            raise JudgeError(
+                f"{gap:,} bytes of the results are blank, or one line; expected a row a line",
+                failure=JudgeFailure.TRANSIENT,
+            )
         first, *others = chunk.split(b"\n")
         size += len(first)
         if size <= _LONGEST_LINE:
@@ -368,7 +475,9 @@ def split_lines(chunks: Iterator[bytes]) -> Iterator[bytes]:
             size = len(others[-1])
             # Joined once, at its end: a long line is not copied with every chunk.
             *whole, rest = b"".join(parts), *others
-            yield from (line + b"\n" for line in whole if line.strip())
+            lines = [line + b"\n" for line in whole if line.strip()]
+            gap = 0 if lines else gap
+            yield from lines
             parts = [rest]
     if (rest := b"".join(parts)).strip():
         yield rest

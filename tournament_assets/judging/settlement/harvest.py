@@ -7,7 +7,13 @@ from dataclasses import dataclass, field
 from itertools import cycle
 
 from tournament_assets.foundation.errors import JudgeError, JudgeFailure, JudgeWaitingError
-from tournament_assets.judging.batch_service import UNPARSABLE, BatchStatus, Reply, ReplyRow
+from tournament_assets.judging.batch_service import (
+    UNPARSABLE,
+    BatchStatus,
+    Reply,
+    ReplyRow,
+    limit_rows,
+)
 from tournament_assets.judging.requests.requests import request_key_of
 from tournament_assets.judging.service_errors import Remedy, remedy_for
 from tournament_assets.judging.settlement.records import SubmittedBatch
@@ -20,6 +26,7 @@ from tournament_assets.judging.settlement.sessions import (
 RESULTS_AT_ONCE = 500
 """How many results of a batch are read before they are kept."""
 _CHARACTERS_AT_ONCE = 16_000_000
+_LONGEST_NAME = 100  # characters of a foreign row's name
 UNPARSABLE_TIMES = 2
 """How often a request may come back in a line that is not JSON before it is given up."""
 REFUSED = "refused"
@@ -162,7 +169,8 @@ def _read_results(
 
     Where a request has a reply and a failure, the reply counts, so failures wait for the end.
     """
-    stream = session.batches.iterate_results(batch.batch_id)
+    results = session.batches.iterate_results(batch.batch_id)
+    stream = limit_rows(results, len(keys), f"batch {batch.batch_id}")
     lines: list[str] = []
     failures: dict[str, ReplyRow] = {}
     while True:
@@ -172,7 +180,8 @@ def _read_results(
         try:
             for row in stream:
                 if row.result_type == UNPARSABLE:
-                    lines.append(row.error_message or "")
+                    if len(lines) < len(keys):
+                        lines.append(row.error_message or "")
                     continue
                 key = request_key_of(row.custom_id, nonce=batch.nonce) or ""
                 part.append((key, row))
@@ -187,11 +196,12 @@ def _read_results(
         unread = keys - harvest.seen
         replies: dict[str, ReplyRow] = {}
         for key, row in part:
-            if key not in keys:
-                harvest.foreign.add(row.custom_id)
-            elif key in unread:
+            if key in unread:
                 came = replies if row.result_type == "succeeded" else failures
                 came.setdefault(key, row)
+        if len(harvest.foreign) < len(keys):
+            names = (row.custom_id for key, row in part if key not in keys)
+            harvest.foreign.update(name[:_LONGEST_NAME] for name in names)
         _record(session, batch.nonce, harvest, list(replies.items()))
         if broken is not None or is_over:
             rest = [(key, row) for key, row in failures.items() if key not in harvest.seen]

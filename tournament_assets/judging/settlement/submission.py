@@ -43,19 +43,24 @@ _CLOCK_SKEW = timedelta(minutes=5)
 _ROWS_THAT_PROVE = 20
 KEPT_FOR = timedelta(days=29)
 """How long the service keeps a batch's results."""
-_OLD_IN_A_ROW = 100
+_OLD_IN_A_ROW = 150  # more than a page: pages may come in any order
 
 
-def list_since(service: TakesBatches, oldest: datetime) -> Iterator[BatchStatus]:
+def list_since(
+    service: TakesBatches, oldest: datetime, *, nonce: str = ""
+) -> Iterator[BatchStatus]:
     """Yield the batches that a service lists since a moment, in the list's order.
 
-    The newest should come first. The list is read on until a hundred in a row are too old, each
+    The newest should come first. The list is read on until `_OLD_IN_A_ROW` are too old, each
     older than the one before: so no batch is missed in a list that is in another order.
+
+    Args:
+        nonce: Our own name for one that is yielded whatever its time.
     """
     n_old, before = 0, oldest
     for listing in service.list_batches():
         created_at = listing.created_at or oldest
-        if created_at >= oldest:
+        if created_at >= oldest or (nonce and listing.nonce == nonce):
             yield listing
         n_old = n_old + 1 if created_at < oldest and created_at <= before else 0
         if n_old == _OLD_IN_A_ROW:
@@ -126,7 +131,7 @@ def _candidates(
     earliest = intent.begun_at - _CLOCK_SKEW
     latest = intent.begun_at + timedelta(seconds=session.terms.creation_seconds) + _CLOCK_SKEW
     oldest = min(earliest, session.clock.now() - KEPT_FOR)
-    for listing in list_since(session.batches, oldest):
+    for listing in list_since(session.batches, oldest, nonce=intent.nonce):
         if listing.nonce:
             if listing.nonce == intent.nonce:
                 yield listing

@@ -9,7 +9,7 @@ through a file. The key never reaches a message, a log or a `repr`.
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, contextmanager
 from typing import IO
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote
 
 import anthropic
 import httpx2
@@ -24,6 +24,7 @@ from tournament_assets.judging.batch_service import (
     SubmittedRequest,
 )
 from tournament_assets.judging.service_errors import Remedy
+from tournament_assets.providers.answers import allow_results, open_http
 from tournament_assets.providers.anthropic.wire_format import (
     message_body,
     read_message,
@@ -35,14 +36,11 @@ from tournament_assets.providers.service_words import (
     NOTHING,
     PAY,
     ServiceAnswers,
-    classify_failure,
     clean_key,
     describe_redirect,
-    hide_key,
+    describe_silence,
     problem_of,
-    quote_service,
     read_retry_after,
-    refused_fields,
     remedy_of,
 )
 from tournament_assets.tournament.judge_services import ServiceConnection
@@ -74,14 +72,12 @@ _CONNECT_SECONDS = 10.0
 _POLL_SECONDS = 60.0
 _CREATE_SECONDS = 600.0  # a headline batch is tens of megabytes, and is accepted as a whole
 _RESULTS_SECONDS = 120.0  # between two chunks of the stream, not for all of it
-_LOOPBACK_HOSTS = frozenset({"127.0.0.1", "::1", "localhost"})
 _DIRECT_SECONDS = 600.0
 _MESSAGES_PATH = "/v1/messages"
 _BATCHES_PATH = f"{_MESSAGES_PATH}/batches"
 _PAGE = 100
 _COUNTED = ("model", "system", "messages", "output_config", "thinking")
 """The parameters that the counting route takes; it refuses those that only a reply needs."""
-_QUOTED_LENGTH = 500
 _NO_ROUTE = frozenset({404, 405, 501})
 
 
@@ -103,27 +99,26 @@ class AnthropicBatches(ServiceAnswers):
         api_key: The key to it.
     """
 
+    # httpx2's own errors come out of a stream that breaks off; the SDK does not wrap those.
+    _errors = (anthropic.AnthropicError, httpx2.HTTPError, httpx2.StreamError)
+
     def __init__(self, *, base_url: str | None, api_key: str) -> None:
         api_key = clean_key(api_key, name="ANTHROPIC_API_KEY")
         if not api_key:
             raise JudgeError("ANTHROPIC_API_KEY is not set; expected an API key")
         base_url, credentials = _split_credentials(base_url)
-        is_local = base_url is not None and urlsplit(base_url).hostname in _LOOPBACK_HOSTS
-        self._password = credentials[1] if credentials else ""
-        self._keys = [key for key in (api_key, self._password) if key]
+        password = credentials[1] if credentials else ""
+        self._keys = [key for key in (password, api_key) if key]
         self._client = anthropic.Anthropic(
             base_url=base_url,
             api_key=api_key,
             timeout=anthropic.Timeout(_POLL_SECONDS, connect=_CONNECT_SECONDS),
             default_headers={"x-api-key": api_key} if credentials else None,
-            http_client=anthropic.DefaultHttpxClient(
-                # A proxy from the environment would look for 127.0.0.1 on its own machine.
-                trust_env=not is_local,
-                # A redirect would send the texts, and usually the key, to whatever address it
-                # names.
-                follow_redirects=False,
-                auth=credentials,
-                event_hooks={"response": [self._note_time]},
+            http_client=open_http(
+                anthropic.DefaultHttpxClient,
+                base_url,
+                on_answer=self._note_time,
+                credentials=credentials,
             ),
         )
         url = self._client.base_url
@@ -168,9 +163,11 @@ class AnthropicBatches(ServiceAnswers):
     def iterate_results(self, batch_id: str) -> Iterator[ReplyRow]:
         """Yield the rows of an ended batch, in no particular order."""
         task = f"read the results of batch {batch_id}"
-        _check_has_results(batch_id, self._fetch_batch(batch_id, task))
+        batch = self._fetch_batch(batch_id, task)
+        _check_has_results(batch_id, batch)
+        n_requests = self._read_status(batch, task).n_requests
         with self._translated_errors(task), closing(self._open_results(batch_id)) as response:
-            yield from self._rows(response.iter_bytes(), read_row)
+            yield from self._rows(response.iter_bytes(), read_row, n_requests)
 
     def ask_directly(self, request: SubmittedRequest) -> ReplyRow:
         """Send one request outside any batch, once, and wait for its reply."""
@@ -245,7 +242,7 @@ class AnthropicBatches(ServiceAnswers):
         """Begin to read results; the stream has to be closed."""
         # Not through the SDK's own `results`, which goes wherever the batch's `results_url` says:
         # behind a gateway that is an address of the upstream service, or no whole address at all.
-        return self._client.get(
+        response = self._client.get(
             f"{_BATCHES_PATH}/{quote(batch_id, safe='')}/results",
             cast_to=httpx2.Response,
             options={
@@ -253,6 +250,7 @@ class AnthropicBatches(ServiceAnswers):
                 "timeout": anthropic.Timeout(_RESULTS_SECONDS, connect=_CONNECT_SECONDS),
             },
         )
+        return allow_results(response)
 
     def _fetch_batch(self, batch_id: str, task: str) -> JsonObject:
         with self._translated_errors(task):
@@ -266,26 +264,8 @@ class AnthropicBatches(ServiceAnswers):
             raise self._unexpected(batch, task, expected, may_cost=may_cost)
         return status
 
-    @contextmanager
-    def _translated_errors(
-        self, task: str, *, may_cost: bool = False, sent: JsonObject = NOTHING
-    ) -> Iterator[None]:
-        """Describe what went wrong without the SDK's exception, whose request carries the key."""
-        try:
-            yield
-        # httpx2's own errors come out of a stream that breaks off; the SDK does not wrap those.
-        except (anthropic.AnthropicError, httpx2.HTTPError, httpx2.StreamError) as error:
-            explained = describe_failure(error, self._address, quote=self._tidy, sent=sent)
-            raise JudgeError(
-                f"could not {task}: {explained}",
-                failure=classify_failure(error, may_cost=may_cost, sent=sent),
-                retry_after_seconds=read_retry_after(error, at_most=MAX_RETRY_AFTER),
-                fields=refused_fields(error, sent),
-            ) from None
-
-    def _tidy(self, text: str) -> str:
-        redacted = hide_key(text, self._password)
-        return quote_service(redacted, key=self._client.api_key, length=_QUOTED_LENGTH)
+    def _describe(self, error: Exception, sent: JsonObject) -> str:
+        return describe_failure(error, self._address, quote=self._tidy, sent=sent)
 
 
 def _check_has_results(batch_id: str, batch: JsonObject) -> None:
@@ -315,7 +295,6 @@ def _split_credentials(base_url: str | None) -> tuple[str | None, tuple[str, str
     return str(url.copy_with(userinfo=b"")), credentials
 
 
-MAX_RETRY_AFTER = 3600.0
 _ADVICE = {
     401: "; the API key was refused: check ANTHROPIC_API_KEY",
     403: "; the API key was refused for this: check ANTHROPIC_API_KEY and its workspace",
@@ -336,10 +315,8 @@ def describe_failure(
     """
     status = getattr(error, "status_code", None)
     if status is None:
-        return (
-            f"no complete answer from {address} ({type(error).__name__}); "
-            "check the network and run again"
-        )
+        silence = describe_silence(error, address, quote=quote)
+        return f"{silence}; check the network and run again"
     if 300 <= status < 400:
         place = "as the judge's base_url or in ANTHROPIC_BASE_URL"
         return describe_redirect(error, status, address, place=place)
@@ -350,7 +327,7 @@ def describe_failure(
     if remedy_of(error, sent) is Remedy.WHEN_PAID:
         return answer + PAY
     if status == 429:
-        seconds = read_retry_after(error, at_most=MAX_RETRY_AFTER)
+        seconds = read_retry_after(error)
         when = "in a while" if seconds is None else f"in {seconds:.0f} seconds"
         return f"{answer}; a rate limit is reached: run again {when}"
     return answer + _ADVICE.get(status, "")

@@ -1,6 +1,5 @@
 """Messages and Message Batches as plain JSON: what is sent, and batches, rows and messages."""
 
-import json
 from collections.abc import Mapping
 from dataclasses import fields
 from datetime import UTC, datetime
@@ -15,7 +14,7 @@ from tournament_assets.judging.batch_service import (
     TokenUsage,
 )
 from tournament_assets.judging.service_errors import error_type_of
-from tournament_assets.providers.service_words import mapping
+from tournament_assets.providers.service_words import mapping, parse_object
 from tournament_assets.tournament.completions import parts_of, text_of
 
 
@@ -47,18 +46,18 @@ def read_status(batch: JsonObject) -> BatchStatus | None:
 
 def read_row(line: bytes) -> ReplyRow | None:
     """Read a line of a batch's results; None if it is not a row."""
+    row = mapping(parse_object(line))
+    result, custom_id = row.get("result"), row.get("custom_id")
+    if not isinstance(result, Mapping) or not isinstance(custom_id, str):
+        return None
     try:
-        row = json.loads(line)
         raw = canonical_json(row)
     except (ValueError, RecursionError):
-        return None
-    result = row.get("result") if isinstance(row, Mapping) else None
-    if not isinstance(result, Mapping) or not isinstance(row.get("custom_id"), str):
         return None
     error = mapping(mapping(result.get("error")).get("error"))
     kind = error_type_of([_text(error, "type")], None, _text(error, "message"))
     return _compose_row(
-        custom_id=row["custom_id"],
+        custom_id=custom_id,
         result_type=str(result.get("type")),
         message=mapping(result.get("message")),
         error={**error, "type": kind},
@@ -122,6 +121,6 @@ def _count(counts: JsonObject, name: str) -> int:
 def _time(value: Any) -> datetime | None:
     try:
         moment = datetime.fromisoformat(value)
-    except (TypeError, ValueError):
+        return moment.astimezone(UTC) if moment.tzinfo is not None else None
+    except (TypeError, ValueError, OverflowError):
         return None
-    return moment.astimezone(UTC) if moment.tzinfo is not None else None

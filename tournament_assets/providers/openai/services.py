@@ -9,7 +9,7 @@ batch is in its metadata, which the list of batches shows, so one look decides w
 unconfirmed batch exists. A file that no batch refers to costs nothing.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -30,9 +30,9 @@ from tournament_assets.judging.batch_service import (
     takes_batches,
 )
 from tournament_assets.judging.requests.requests import read_custom_id
+from tournament_assets.providers.answers import allow_results, open_http
 from tournament_assets.providers.openai.wire_format import (
     BROKEN_OFF,
-    CONNECT_SECONDS,
     NEW_CAP,
     NONCE_KEY,
     NOT_SENT,
@@ -41,31 +41,23 @@ from tournament_assets.providers.openai.wire_format import (
     Dialect,
     chat_body,
     describe_failure,
-    open_client,
     read_batch,
     read_batch_line,
     read_completion,
 )
 from tournament_assets.providers.request_files import temporary_file
 from tournament_assets.providers.service_words import (
-    NOTHING,
     ServiceAnswers,
-    classify_failure,
     clean_key,
-    hide_key,
     mapping,
     parse_object,
-    quote_service,
-    read_retry_after,
-    refused_fields,
 )
 from tournament_assets.tournament.judge_services import ServiceConnection
 from tournament_assets.tournament.places import origin_of
 
 OWN_URL = "https://api.openai.com/v1"
+_CONNECT_SECONDS = 10.0
 _LOOK_SECONDS = 60.0
-_MAX_RETRY_AFTER = 3600.0
-_QUOTED_LENGTH = 500
 _LISTED_MODELS = 8
 
 
@@ -83,6 +75,8 @@ class OpenAiChat(ServiceAnswers):
         connection: Its address, OpenAI's own by default, and its key, if it needs one.
     """
 
+    _errors = (openai.OpenAIError, httpx2.HTTPError, httpx2.StreamError)
+
     def __init__(self, connection: ServiceConnection) -> None:
         base_url = connection.base_url or OWN_URL
         self._key = clean_key(connection.api_key, name=connection.key_variable) or None
@@ -95,10 +89,9 @@ class OpenAiChat(ServiceAnswers):
         self._first_dialect = Dialect(
             cap, is_settled=bool(connection.cap), optional=connection.unasked | {SCHEMA}
         )
-        self._client = open_client(
+        self._client = _open_client(
             base_url,
             self._key,
-            timeout_seconds=_LOOK_SECONDS,
             on_answer=self._note_time,
             headers={**connection.headers, **connection.secret_headers},
             query=connection.query,
@@ -186,33 +179,60 @@ class OpenAiChat(ServiceAnswers):
                 path,
                 body=body,
                 cast_to=httpx2.Response,
-                options={"timeout": openai.Timeout(seconds, connect=CONNECT_SECONDS)},
+                options={"timeout": openai.Timeout(seconds, connect=_CONNECT_SECONDS)},
             )
         return self._read_object(self._hide(response.text), task, may_cost=True)
 
-    @contextmanager
-    def _translated_errors(
-        self, task: str, *, may_cost: bool = False, sent: JsonObject = NOTHING
-    ) -> Iterator[None]:
-        """Describe what went wrong without the SDK's exception, whose request carries the key."""
-        try:
-            yield
-        except (openai.OpenAIError, httpx2.HTTPError, httpx2.StreamError) as error:
-            explained = describe_failure(error, self._address, quote=self._tidy, sent=sent)
-            raise JudgeError(
-                f"could not {task}: {explained}",
-                failure=classify_failure(error, may_cost=may_cost, sent=sent),
-                retry_after_seconds=read_retry_after(error, at_most=_MAX_RETRY_AFTER),
-                fields=refused_fields(error, sent),
-            ) from None
+    def _describe(self, error: Exception, sent: JsonObject) -> str:
+        return describe_failure(error, self._address, quote=self._tidy, sent=sent)
 
-    def _tidy(self, text: str) -> str:
-        return quote_service(self._hide(text), key=None, length=_QUOTED_LENGTH)
 
-    def _hide(self, text: str) -> str:
-        for key in self._keys:
-            text = hide_key(text, key)
-        return text
+# The SDK puts what it finds in OPENAI_ORG_ID, OPENAI_CUSTOM_HEADERS and others into every request,
+# whoever it goes to; only these pass.
+_HEADERS = frozenset(
+    {
+        "accept",
+        "accept-encoding",
+        "connection",
+        "content-length",
+        "content-type",
+        "host",
+        "transfer-encoding",
+        "user-agent",
+    }
+)
+
+
+def _open_client(
+    base_url: str,
+    api_key: str | None,
+    *,
+    on_answer: Callable[[httpx2.Response], None],
+    headers: Mapping[str, str],
+    query: Mapping[str, str],
+) -> openai.OpenAI:
+    """Return the SDK's client, which sends only what it is given here, and never retries."""
+
+    def set_headers(request: httpx2.Request) -> None:
+        for name in set(request.headers) - _HEADERS:
+            del request.headers[name]
+        if api_key is not None:
+            request.headers["authorization"] = f"Bearer {api_key}"
+        request.headers.update(headers)
+        if query:
+            request.url = request.url.copy_merge_params(query)
+
+    return openai.OpenAI(
+        base_url=base_url,
+        # The SDK looks for a key in the environment unless it is given one.
+        api_key=api_key or "none",
+        # The caller retries: it knows what may have been paid for, and can be stopped meanwhile.
+        max_retries=0,
+        timeout=openai.Timeout(_LOOK_SECONDS, connect=_CONNECT_SECONDS),
+        http_client=open_http(
+            openai.DefaultHttpxClient, base_url, on_request=[set_headers], on_answer=on_answer
+        ),
+    )
 
 
 def _read_models(text: str) -> list[str]:
@@ -342,7 +362,7 @@ class OpenAiBatches(OpenAiChat):
             file_id = batch.get(name)
             n_read = 0
             if isinstance(file_id, str) and file_id:
-                for row in self._iterate_file(file_id, task, not_sent):
+                for row in self._iterate_file(file_id, task, status.n_requests, not_sent):
                     n_read += 1
                     yield row
             if n_read < n_lines:
@@ -352,22 +372,25 @@ class OpenAiBatches(OpenAiChat):
                     failure=JudgeFailure.TRANSIENT,
                 )
 
-    def _iterate_file(self, file_id: str, task: str, not_sent: Any) -> Iterator[ReplyRow]:
+    def _iterate_file(
+        self, file_id: str, task: str, n_requests: int, not_sent: Any
+    ) -> Iterator[ReplyRow]:
         read = partial(read_batch_line, not_sent=not_sent if isinstance(not_sent, str) else "")
         with self._translated_errors(task), closing(self._open_file(file_id, task)) as response:
-            yield from self._rows(response.iter_bytes(), read)
+            yield from self._rows(response.iter_bytes(), read, n_requests)
 
     def _open_file(self, file_id: str, task: str) -> httpx2.Response:
         """Begin to read a file; the stream has to be closed."""
         try:
-            return self._client.get(
+            response = self._client.get(
                 f"/files/{quote(file_id, safe='')}/content",
                 cast_to=httpx2.Response,
                 options={
                     "headers": {"x-stainless-raw-response": "stream"},
-                    "timeout": openai.Timeout(_RESULTS_SECONDS, connect=CONNECT_SECONDS),
+                    "timeout": openai.Timeout(_RESULTS_SECONDS, connect=_CONNECT_SECONDS),
                 },
             )
+            return allow_results(response)
         except openai.NotFoundError:
             raise JudgeError(
                 f"could not {task}: {self._address} no longer keeps its file {file_id}; expected "
@@ -386,7 +409,7 @@ class OpenAiBatches(OpenAiChat):
                     cast_to=httpx2.Response,
                     options={
                         "headers": {"content-type": "multipart/form-data"},
-                        "timeout": openai.Timeout(_UPLOAD_SECONDS, connect=CONNECT_SECONDS),
+                        "timeout": openai.Timeout(_UPLOAD_SECONDS, connect=_CONNECT_SECONDS),
                     },
                 )
             uploaded = self._read_object(response.text, task)

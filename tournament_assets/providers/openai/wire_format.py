@@ -7,8 +7,7 @@ import json
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, cast
-from urllib.parse import urlsplit
+from typing import Any, cast
 
 from tournament_assets.foundation.errors import JudgeError, JudgeFailure
 from tournament_assets.foundation.fingerprints import canonical_json
@@ -19,9 +18,11 @@ from tournament_assets.judging.service_errors import Remedy, error_type_of
 from tournament_assets.providers.service_words import (
     PAY,
     describe_redirect,
+    describe_silence,
     mapping,
     parse_object,
     remedy_of,
+    tls_problem,
     was_never_sent,
 )
 from tournament_assets.tournament.completions import (
@@ -32,64 +33,6 @@ from tournament_assets.tournament.completions import (
     parts_of,
     text_of,
 )
-
-if TYPE_CHECKING:
-    import httpx2
-    import openai
-
-CONNECT_SECONDS = 10.0
-_LOOPBACK_HOSTS = frozenset({"127.0.0.1", "::1", "localhost"})
-# The SDK puts what it finds in OPENAI_ORG_ID, OPENAI_CUSTOM_HEADERS and others into every request,
-# whoever it goes to; only these pass.
-_HEADERS = frozenset(
-    {
-        "accept",
-        "accept-encoding",
-        "connection",
-        "content-length",
-        "content-type",
-        "host",
-        "transfer-encoding",
-        "user-agent",
-    }
-)
-
-
-def open_client(
-    base_url: str,
-    api_key: str | None,
-    *,
-    timeout_seconds: float,
-    on_answer: "Callable[[httpx2.Response], None]",
-    headers: Mapping[str, str],
-    query: Mapping[str, str],
-) -> "openai.OpenAI":
-    """Return the SDK's client, which sends only what it is given here, and never retries."""
-    import openai
-
-    def set_headers(request: "httpx2.Request") -> None:
-        for name in set(request.headers) - _HEADERS:
-            del request.headers[name]
-        if api_key is not None:
-            request.headers["authorization"] = f"Bearer {api_key}"
-        request.headers.update(headers)
-        if query:
-            request.url = request.url.copy_merge_params(query)
-
-    return openai.OpenAI(
-        base_url=base_url,
-        # The SDK looks for a key in the environment unless it is given one.
-        api_key=api_key or "none",
-        # The caller retries: it knows what may have been paid for, and can be stopped meanwhile.
-        max_retries=0,
-        timeout=openai.Timeout(timeout_seconds, connect=CONNECT_SECONDS),
-        http_client=openai.DefaultHttpxClient(
-            # A proxy from the environment would look for 127.0.0.1 on its own machine.
-            trust_env=urlsplit(base_url).hostname not in _LOOPBACK_HOSTS,
-            follow_redirects=False,
-            event_hooks={"request": [set_headers], "response": [on_answer]},
-        ),
-    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -364,9 +307,9 @@ def describe_failure(
     """
     status = getattr(error, "status_code", None)
     if status is None:
-        if was_never_sent(error):
+        if was_never_sent(error) and tls_problem(error) is None:
             return f"no connection to {origin}; start the server or correct base_url, and run again"
-        return f"no complete answer from {origin} ({type(error).__name__})"
+        return describe_silence(error, origin, quote=quote)
     if 300 <= status < 400:
         return describe_redirect(error, status, origin, place="as base_url")
     answer = f"{origin} answered {status}: {quote(_said(error))}"
