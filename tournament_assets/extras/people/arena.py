@@ -5,7 +5,6 @@ differences of Bradley-Terry ratings have a meaning, so all three are shifted to
 by an entrant that all of them rate.
 """
 
-import difflib
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -26,6 +25,7 @@ from tournament_assets.battles.registry import read_battles
 from tournament_assets.extras.people.config_keys import HumanBattlesConfig, people_keys
 from tournament_assets.extras.people.methods import ARENA
 from tournament_assets.foundation.errors import InputError, Problems
+from tournament_assets.foundation.formatting import hint_at
 from tournament_assets.project.plan import TournamentPlan
 from tournament_assets.tournament.asset_rows import RatingRow
 from tournament_assets.tournament.battles import RatingSettings
@@ -100,11 +100,9 @@ def _renamed(table: pa.Table, names: Mapping[str, str], path: Path) -> pa.Table:
     problems = Problems()
     for name, new_name in names.items():
         if name not in in_file:
-            close = difflib.get_close_matches(name, in_file, n=1)
-            hint = f"; did you mean {close[0]!r}?" if close else ""
             problems.add(
                 f"{path}: {name!r}, the name of {new_name!r}, is in no human battle; expected "
-                f"one of the file's {len(in_file)} entrants{hint}"
+                f"one of the file's {len(in_file)} entrants{hint_at(name, in_file)}"
             )
         elif new_name in in_file and new_name not in names:
             problems.add(
