@@ -36,6 +36,7 @@ from tournament_assets.extras.people.label_records import (
 )
 from tournament_assets.foundation.errors import InputError, Problems
 from tournament_assets.foundation.fingerprints import fingerprint
+from tournament_assets.foundation.input_files import MOST_ROWS_BYTES, open_input
 from tournament_assets.foundation.json_lines import JsonObject, parse_object, parse_rows
 from tournament_assets.judging.requests.pairs import PairToJudge, split_identical
 from tournament_assets.storage.row_files import (
@@ -357,7 +358,7 @@ def import_votes(path: Path, *, tournament_id: str, ledger: LabelRecords) -> Imp
 def _read_file(path: Path) -> JsonObject:
     """Read a JSON object from a file small enough to be a page's."""
     try:
-        with path.open("rb") as file:
+        with open_input(path, most=MOST_ROWS_BYTES) as file:
             content = file.read(MAX_FILE_BYTES + 1)
     except OSError as error:
         raise InputError(
