@@ -24,6 +24,7 @@ from tournament_assets.extras.people.votes import (
 )
 from tournament_assets.foundation.errors import InputError, LedgerError
 from tournament_assets.foundation.json_lines import JsonObject, parse_object
+from tournament_assets.loopback.bounded_protocol import BoundedProtocol
 from tournament_assets.reports.rendering import render_template
 from tournament_assets.serving.web_access import GuardedApp, address_of, listen
 
@@ -168,6 +169,11 @@ def serve_labelling(
     with listen(host, port) as listening:
         on_ready(address_of(host, listening.getsockname()[1]))
         config = uvicorn.Config(
-            app, log_level="warning", access_log=False, lifespan="off", ws="none"
+            app,
+            http=BoundedProtocol,
+            log_level="warning",
+            access_log=False,
+            lifespan="off",
+            ws="none",
         )
         uvicorn.Server(config).run(sockets=[listening])
