@@ -30,6 +30,7 @@ from tournament_assets.extras.people.label_records import (
     LabelVote,
     SampledPair,
     clean_rater,
+    last_votes,
     pair_identity,
     sample_id_of,
     time_of,
@@ -196,13 +197,6 @@ def said_as_shown(vote: LabelVote) -> str:
     return vote.vote
 
 
-def last_votes(votes: Iterable[LabelVote]) -> dict[tuple[str, str], LabelVote]:
-    """Return the votes that count by pair and rater, in the order they were given."""
-    ordered = sorted(votes, key=lambda vote: vote.given_at)  # stable: equal times keep their order
-    last = {(vote.pair_id, vote.rater): vote for vote in ordered}
-    return {key: vote for key, vote in last.items() if vote.vote != "undo"}
-
-
 def read_votes(
     rows: object,
     *,
@@ -222,7 +216,7 @@ def read_votes(
     Args:
         rows: The rows, not yet validated.
         rater: Who voted.
-        pairs: Every pair ever drawn for the sample.
+        pairs: Every pair ever drawn for the sample, by its name on pages.
         rubric_hash: SHA-256 of the rubric that the rater could read.
         now: The time from which ages count back; the current time by default.
 
