@@ -11,6 +11,7 @@ from typing import IO, Any, TypeAlias, TypeVar
 from upath import UPath
 
 from tournament_assets.foundation.errors import InputError, Problems
+from tournament_assets.foundation.input_files import MOST_ROWS_BYTES, open_input
 
 Json: TypeAlias = "str | int | float | bool | Sequence[Json] | Mapping[str, Json] | None"
 """A value as JSON writes it: what came over a wire, or is written to one."""
@@ -35,7 +36,7 @@ def numbered_lines(
         InputError: If it cannot be read, or a line is longer than `LONGEST_LINE`.
     """
     try:
-        with path.open("rb") as file:
+        with open_input(path, most=MOST_ROWS_BYTES) as file:
             lines = iter(lambda: file.readline(LONGEST_LINE + 1), b"")
             for number, line in enumerate(lines, start=1):
                 if len(line) > LONGEST_LINE:

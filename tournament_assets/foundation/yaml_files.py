@@ -17,6 +17,7 @@ from pydantic import BaseModel, ValidationError
 from tournament_assets.foundation.errors import InputError
 from tournament_assets.foundation.extensions import installed_extensions, installed_extras
 from tournament_assets.foundation.formatting import hint_at
+from tournament_assets.foundation.input_files import read_input_text
 
 KeyPath = tuple[str | int, ...]
 """The keys and positions that lead to a value."""
@@ -146,7 +147,7 @@ def read_yaml(path: Path | Traversable, *, what: str) -> YamlDocument:
         what: What it is, to begin messages with, such as `the config`.
     """
     try:
-        text = path.read_text(encoding="utf-8-sig")
+        text = read_input_text(path)
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(
             f"{path}: {what} cannot be read ({type(error).__name__}); "

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from tournament_assets.foundation.errors import InputError, Problems
+from tournament_assets.foundation.input_files import read_input_text
 from tournament_assets.generation.hydra.hydra_model import HydraModel, answer_ids
 from tournament_assets.generation.hydra.shards import head_shape, read_shards
 from tournament_assets.generation.models.adapters import (
@@ -253,7 +254,7 @@ def _read_template(spec: LocalEntrant, files: EntrantFiles, *, name: str) -> str
     if files.chat_template is None:
         return None
     try:
-        text = files.chat_template.read_text(encoding="utf-8-sig")
+        text = read_input_text(files.chat_template)
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(
             f"{name}: the chat template {str(files.chat_template)!r} cannot be read "

@@ -16,6 +16,7 @@ import uvicorn
 from dagster_webserver import cli
 from dagster_webserver.app import create_app_from_workspace_process_context
 
+from tournament_assets.loopback.bounded_protocol import BoundedProtocol
 from tournament_assets.serving.ui_server import TOKEN_VARIABLE
 from tournament_assets.serving.web_access import AsgiApplication, GuardedApp, listen
 
@@ -46,6 +47,7 @@ def main(host: str, port: int, workspace: str) -> None:
         app = create_app_from_workspace_process_context(context, live_data_poll_rate=_POLL_MS)
         config = uvicorn.Config(
             guarded(app, port=port, token=token),
+            http=BoundedProtocol,
             log_level="warning",
             access_log=False,
             lifespan="off",

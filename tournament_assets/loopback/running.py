@@ -8,6 +8,7 @@ from starlette.types import ASGIApp
 
 from tournament_assets.loopback.addresses import is_loopback
 from tournament_assets.loopback.batches import BatchStore
+from tournament_assets.loopback.bounded_protocol import BoundedProtocol
 from tournament_assets.loopback.openai_door import OpenAiDoor
 from tournament_assets.loopback.server import create_app
 
@@ -29,7 +30,7 @@ def serve(
             "expected a loopback address such as '127.0.0.1', '::1' or 'localhost'"
         )
     app = build_app(BatchStore(directory, processing_seconds=processing_seconds))
-    uvicorn.run(app, host=host, port=port, lifespan="off", ws="none")
+    uvicorn.run(app, host=host, port=port, http=BoundedProtocol, lifespan="off", ws="none")
 
 
 def build_app(store: BatchStore) -> ASGIApp:

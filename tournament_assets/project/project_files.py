@@ -13,6 +13,7 @@ from typing import Protocol
 
 from tournament_assets.foundation.errors import InputError, Problems
 from tournament_assets.foundation.fingerprints import fingerprint
+from tournament_assets.foundation.input_files import read_input_text
 from tournament_assets.foundation.json_lines import read_json_lines
 from tournament_assets.generation.models.entrant_weights import (
     EntrantFiles,
@@ -156,7 +157,7 @@ def _load_instructions(config: TournamentConfig, project: Project) -> str | None
 
 def _read_text(path: Path, *, what: str, key: str) -> str:
     try:
-        return path.read_text(encoding="utf-8-sig")
+        return read_input_text(path)
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(
             f"{key}: {what}, {path}, cannot be read ({type(error).__name__}); "

@@ -19,6 +19,7 @@ from typing import Any, BinaryIO, Literal
 import pyarrow as pa
 
 from tournament_assets.foundation.errors import InputError, Problems
+from tournament_assets.foundation.input_files import MOST_ROWS_BYTES, open_input
 from tournament_assets.foundation.json_lines import (
     BYTE_ORDER_MARK,
     LONGEST_LINE,
@@ -30,6 +31,8 @@ from tournament_assets.foundation.json_lines import (
     refuse_half_characters,
 )
 
+MOST_PARQUET_VALUES = 50_000_000
+"""Of one column, with those in lists: thirty times the rows of the largest public arena."""
 FileKind = Literal["parquet", "json lines", "json list", "json object", "csv", "xlsx"]
 
 
@@ -241,7 +244,7 @@ def _cell(cell: Json) -> Json:
 @contextmanager
 def _opened(path: Path) -> Iterator[BinaryIO]:
     try:
-        with path.open("rb") as file:
+        with open_input(path, most=MOST_ROWS_BYTES) as file:
             yield file
     except OSError as error:
         raise InputError(
@@ -440,16 +443,29 @@ def arrow_parquet() -> Any:
 
 def parquet_schema(path: Path) -> pa.Schema:
     """Read the columns of a Parquet file; raise `InputError` if it is not one."""
-    pq = arrow_parquet()
-    with readable_parquet(path):
-        return pq.read_schema(path)
+    with _opened_parquet(path) as file:
+        return file.schema_arrow
 
 
 @contextmanager
-def readable_parquet(path: Path) -> Iterator[None]:
-    """Turn Arrow's error about a broken file into an error for users."""
+def _opened_parquet(path: Path) -> Iterator[Any]:
+    """Open a Parquet file of not too many values: a few bytes can stand for millions of them."""
+    pq = arrow_parquet()
     try:
-        yield
+        with open_input(path, most=MOST_ROWS_BYTES) as content, pq.ParquetFile(content) as file:
+            footer = file.metadata
+            groups = [footer.row_group(place) for place in range(footer.num_row_groups)]
+            counts = [
+                sum(group.column(place).num_values for group in groups)
+                for place in range(footer.num_columns)
+            ]
+            most = max((footer.num_rows, *counts))
+            if most > MOST_PARQUET_VALUES:
+                raise InputError(
+                    f"{path}: a column of the Parquet file has {most:,} values; expected at most "
+                    f"{MOST_PARQUET_VALUES:,}; split the file"
+                )
+            yield file
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         raise InputError(
             f"{path}: not readable as Parquet ({error}); expected a whole Parquet file; "
@@ -463,9 +479,8 @@ def parquet_rows(path: Path, columns: Iterable[str] | None) -> Iterator[tuple[st
     Args:
         columns: The columns to read if they exist; all of them if None.
     """
-    pq = arrow_parquet()
     number = 0
-    with readable_parquet(path), pq.ParquetFile(path) as file:
+    with _opened_parquet(path) as file:
         names = file.schema_arrow.names
         present = names if columns is None else [name for name in columns if name in names]
         for batch in file.iter_batches(batch_size=4096, columns=present):

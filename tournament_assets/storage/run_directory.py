@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from tournament_assets.foundation.errors import InputError
+from tournament_assets.foundation.input_files import read_input
 
 FileContent = bytes | Callable[[IO[bytes]], object]
 """A file's content, or a function that writes it part by part to the file it is given."""
@@ -134,7 +135,7 @@ def find_runs(folder: Path, *, tournament_id: str, mode: str) -> FoundRuns:
             # A directory still being written.
             continue
         try:
-            manifest = json.loads(path.read_text(encoding="utf-8"))
+            manifest = json.loads(read_input(path))
             whose = manifest["tournament"], manifest["mode"]
             if whose != (tournament_id, mode):
                 continue
@@ -159,7 +160,7 @@ def read_manifest(directory: Path) -> dict[str, Any]:
     """
     path = directory / "manifest.json"
     try:
-        manifest = json.loads(path.read_text(encoding="utf-8"))
+        manifest = json.loads(read_input(path))
     except (OSError, ValueError) as error:
         raise InputError(
             f"{path}: the manifest cannot be read ({type(error).__name__}); expected the directory "

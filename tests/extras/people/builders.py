@@ -8,6 +8,7 @@ from tournament_assets.extras.people.labelling.sampling import draw_label_sample
 from tournament_assets.judging.requests.pairs import PairToJudge
 from tournament_assets.tournament.judges import Rubric
 
+SALT = "salt"
 SCOPE: dict[str, Any] = {"tournament_id": "tiny", "mode": "pilot", "dimension": "factuality"}
 
 
@@ -43,8 +44,15 @@ def desk(
         sample=sample,
         texts={name: pair for name, pair in of_id.items() if name in drawn},
         rubrics={"factuality": rubric},
+        salt=SALT,
         shows_gold_answer=dimension is not None,
     )
+
+
+def shown_pairs(of: LabelDesk, *, shared: bool | None = None) -> list[str]:
+    """The names on a page of all pairs, or of those shared or not, in the order of drawing."""
+    pairs = [each for each in of.sample.pairs if shared in (None, each.shared)]
+    return [of.shown_id(each.pair_id) for each in pairs]
 
 
 def row(of: LabelDesk, place: int, said: str = "A", *, first: str = "a", **changed: Any) -> Any:

@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.extras.people.builders import desk
+from tests.extras.people.builders import SALT, desk
 from tests.ledger.conftest import ledger_url, sqlite_url, workers
 from tournament_assets.extras.people.label_records import LabelRecords
 
@@ -30,5 +30,6 @@ def ledger(tmp_path: Path) -> Iterator[LabelRecords]:
     """Open the ledger of a desk whose sample is drawn."""
     opened = LabelRecords(f"sqlite:///{tmp_path}/ledger.sqlite")
     opened.keep_label_sample(desk().sample)
+    opened.keep_label_secret(desk().sample.sample_id, "", SALT)
     yield opened
     opened.close()

@@ -36,7 +36,7 @@ def test_a_sample_is_drawn_written_down_and_extended(project: SmallProject, tmp_
     assert label(project, *asked)[0] == 0
     assert pairs_in(out) == first
     assert "16 of 24 pairs" in label(project, *asked, "--sample", "16")[1]
-    assert pairs_in(out)[:10] == first
+    assert set(first) < set(pairs_in(out))
     # In general all prompts are asked, those without a gold answer too.
     assert "36 of 36 pairs" in label(project, "--rater", "ana", "--out", str(out))[1]
     assert '"gold":null' in out.read_text()

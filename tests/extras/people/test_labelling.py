@@ -414,12 +414,14 @@ def test_a_sides_s_key_is_for_what_stands_there(browser: Browser, server: LabelS
             chosen.append(page.locator(f"#response-{side}").inner_text())
             page.keyboard.press(key)
         expect(page.get_by_text("all votes saved")).to_be_visible()
-        # Raters label in the order of drawing, and so do labels come.
-        labels = [label for label in server.labels() if label.rater == "eve"]
-        for label, text in zip(labels, chosen, strict=True):
-            winner = label.pair.entrant_a if label.vote == "a" else label.pair.entrant_b
-            number = int(text.split(".")[0].rsplit(" ", 1)[1])
-            assert ENTRANTS[number % 10] == winner
+        prompts = [row["prompt_id"] for row in bank_rows()]
+        winners = {
+            (prompts.index(label.pair.prompt_id), getattr(label.pair, f"entrant_{label.vote}"))
+            for label in server.labels()
+            if label.rater == "eve"
+        }
+        numbers = [int(text.split(".")[0].rsplit(" ", 1)[1]) for text in chosen]
+        assert winners == {(number // 10, ENTRANTS[number % 10]) for number in numbers}
 
 
 @pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (390, "dark")])

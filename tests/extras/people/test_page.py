@@ -6,7 +6,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from tests.extras.people.builders import desk, row
+from tests.extras.people.builders import desk, row, shown_pairs
 from tournament_assets.extras.people.label_records import LabelRecords, LabelVote
 from tournament_assets.extras.people.labelling.page import LabelDesk, write_label_page
 from tournament_assets.extras.people.votes import import_votes
@@ -31,43 +31,43 @@ def vote(of: LabelDesk, place: int, rater: str, said: str = "a", at: float = 0) 
 
 def test_raters_share_the_overlap_and_part_the_rest() -> None:
     of = desk()
-    shared = [each.pair_id for each in of.sample.pairs if each.shared]
+    shared = shown_pairs(of, shared=True)
     states = {name: of.rater_state(name, [], ["ana", "ben"]) for name in ("ana", "ben")}
     ana, ben = (set(state["order"]) for state in states.values())
     assert len(shared) == 4
     assert ana & ben == set(shared)
-    assert ana | ben == {each.pair_id for each in of.sample.pairs}
+    assert ana | ben == {*shown_pairs(of)}
     assert (len(ana), len(ben)) == (12, 12)
     assert set(states["ana"]["others"]) == ben - ana
-    # Everybody labels in the order of drawing, so that whoever stops leaves a random sample.
-    position = {each.pair_id: each.position for each in of.sample.pairs}
+    # Everybody labels in one order, so that whoever stops leaves a random sample.
+    order = of.rater_state("cat", [], [])["order"]
     for state in states.values():
-        places = [position[each] for each in state["order"]]
-        assert places == sorted(places)
+        assert state["order"] == [each for each in order if each in state["order"]]
 
 
 def test_what_somebody_has_labelled_is_nobody_else_s_unless_it_is_shared() -> None:
     of = desk()
     everything = [vote(of, place, "ana") for place in range(20)]
     state = of.rater_state("ben", everything, ["ana"])
-    assert state["order"] == [each.pair_id for each in of.sample.pairs if each.shared]
+    assert state["order"] == sorted(shown_pairs(of, shared=True))
     assert state["others"] == []
     assert of.rater_state("ana", everything, [])["order"] == []
     assert of.rater_state("ana", everything, [])["seconds"] == 9.5
     taken_back = [*everything, vote(of, 7, "ana", "undo", at=9)]
     state = of.rater_state("ana", taken_back, [])
-    assert state["order"] == [of.sample.pairs[7].pair_id]
-    assert of.sample.pairs[7].pair_id not in [pair_id for pair_id, _ in state["done"]]
+    assert state["order"] == [shown_pairs(of)[7]]
+    assert shown_pairs(of)[7] not in [name for name, _ in state["done"]]
 
 
 def test_a_page_holds_no_name_and_shows_sides_in_both_orders() -> None:
     of = desk(30)
     sides = Counter[bool]()
+    pairs = {of.shown_id(pair_id): pair for pair_id, pair in of.texts.items()}
     for rater in ("ana", "ben"):
         values = of.page_values(rater, of.rater_state(rater, [], [rater]))
         texts = {name: values["pairs"][name] for name in values["order"]}
         for name, shown in texts.items():
-            pair = of.texts[name]
+            pair = pairs[name]
             assert {shown["A"], shown["B"]} == {pair.response_a, pair.response_b}
             assert shown["first"] == fingerprint_text(shown["A"])
             assert shown["gold"] == pair.gold_answer

@@ -9,14 +9,16 @@ from typing import Any
 import httpx2
 import pytest
 
-from tests.extras.people.builders import SCOPE, desk, row
+from tests.extras.people.builders import SCOPE, desk, row, shown_pairs
 from tests.loopback.threaded_servers import ThreadedServer
 from tournament_assets.extras.people.label_records import LabelRecords
 from tournament_assets.extras.people.labelling.server import (
     create_label_app,
+    rater_key,
     serve_labelling,
 )
 from tournament_assets.foundation.errors import InputError
+from tournament_assets.foundation.fingerprints import fingerprint_text
 
 ENTRANTS = ("ada", "bob", "cy")
 
@@ -33,31 +35,39 @@ def client(ledger: LabelRecords) -> Iterator[httpx2.Client]:
 
 
 def body(*rows: Any, rater: str = "ana", **changed: Any) -> dict[str, Any]:
-    return {"sample": DESK.sample.sample_id, "rater": rater, "votes": list(rows), **changed}
+    """What the page of a rater sends, whose key is made from the name."""
+    sent = {"sample": DESK.sample.sample_id, "rater": rater, "key": key(rater), "votes": list(rows)}
+    return {**sent, **changed}
+
+
+def key(rater: str) -> str:
+    return fingerprint_text(rater)[:32]
 
 
 def test_a_vote_is_in_the_ledger_when_it_is_answered(
     client: httpx2.Client, ledger: LabelRecords
 ) -> None:
-    work = client.get("/work", params={"rater": "ana"}).json()
-    assert work["order"] == [each.pair_id for each in DESK.sample.pairs]
+    work = client.get("/work", params={"rater": "ana", "key": key("ana")}).json()
+    assert work["order"] == sorted(shown_pairs(DESK))
     state = client.post("/votes", json=body(row(DESK, 0))).json()
     assert [(each.rater, each.vote) for each in ledger.labels(*SCOPE.values())] == [("ana", "a")]
-    assert state["order"] == work["order"][1:]
+    first = shown_pairs(DESK)[0]
+    assert state["order"] == [each for each in work["order"] if each != first]
     assert client.post("/votes", json=body(row(DESK, 0))).json()["order"] == state["order"]
     assert len(list(ledger.iterate_votes(DESK.sample.sample_id))) == 1
     # Somebody who joins is dealt a part of what is left.
-    ben = client.get("/work", params={"rater": "ben"}).json()["order"]
+    last = work["order"][-1]
+    vote = {**row(DESK, 0, id="b" * 32), "pair": last, "first": work["pairs"][last]["first"]}
+    ben = client.post("/votes", json=body(vote, rater="ben")).json()["order"]
     ana = client.post("/votes", json=body()).json()["order"]
-    assert work["order"][0] not in ben + ana
-    assert set(ana) | set(ben) == set(work["order"][1:])
-    shared = {each.pair_id for each in DESK.sample.pairs if each.shared}
-    assert set(ana) & set(ben) == shared
+    assert first not in ben + ana
+    assert set(ana) | set(ben) | {last} == set(state["order"])
+    assert set(ana) & set(ben) == {*shown_pairs(DESK, shared=True)} - {first, last}
 
 
 def test_nothing_that_is_sent_names_an_entrant(client: httpx2.Client) -> None:
     page = client.get("/")
-    work = client.get("/work", params={"rater": "ana"}).json()
+    work = client.get("/work", params={"rater": "ana", "key": key("ana")}).json()
     for pair in work["pairs"].values():
         del pair["A"], pair["B"]  # what an entrant wrote of itself
     votes = client.post("/votes", json=body(row(DESK, 0)))
@@ -143,3 +153,25 @@ def test_raters_vote_side_by_side_and_nothing_is_lost(
     with ThreadPoolExecutor(4) as pool:
         list(pool.map(label, ["ana", "ben", "cat", "dan"]))
     assert len(list(ledger.labels(*SCOPE.values()))) == 80
+
+
+@pytest.mark.parametrize("spelled", ["Ann\u00e9", "ann\u00e9", "ANNE\u0301"])
+def test_a_name_is_its_rater_s_alone_however_it_is_spelled(
+    ledger: LabelRecords, spelled: str
+) -> None:
+    app = create_label_app(DESK, ledger=ledger, raters=["Zo\u00eb"])
+    with ThreadedServer(app) as server, httpx2.Client(base_url=server.url, timeout=60) as client:
+        for place in range(300):  # reading enrols nobody
+            assert client.get("/work", params={"rater": f"r{place}"}).status_code == 200
+        joined = body(row(DESK, 0), rater="Ann\u00e9")
+        assert client.post("/votes", json=joined).status_code == 200
+        for rater in (spelled, "ZOE\u0308"):
+            taken = {"rater": rater, "key": key("another")}
+            assert client.get("/work", params=taken).status_code == 403
+            undo = body(row(DESK, 0, "undo", id="e" * 32), **taken)
+            assert client.post("/votes", json=undo).status_code == 403
+        again = body(row(DESK, 1), rater=spelled, key=key("Ann\u00e9"))
+        assert client.post("/votes", json=again).status_code == 200
+        own = {"rater": spelled, "key": rater_key(DESK, "Ann\u00e9")}
+        assert len(client.get("/work", params=own).json()["done"]) == 2
+    assert [each.rater for each in ledger.labels(*SCOPE.values())] == ["Ann\u00e9"] * 2

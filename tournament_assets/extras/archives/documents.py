@@ -14,6 +14,7 @@ from itertools import chain, count
 from pathlib import Path
 from typing import Any
 
+from tournament_assets.foundation.input_files import MOST_DOCUMENT_BYTES, read_input
 from tournament_assets.recorded.sample_formats import value_at
 
 _TOLERANCE = 1e-4
@@ -59,7 +60,7 @@ def read_text(path: Path) -> str:
         BrokenRunError: If it cannot be read, or is not UTF-8.
     """
     try:
-        return path.read_bytes().decode("utf-8")
+        return read_input(path, most=MOST_DOCUMENT_BYTES).decode("utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise BrokenRunError(
             f"the file cannot be read ({type(error).__name__}); expected JSON in UTF-8"

@@ -27,6 +27,7 @@ from tournament_assets.extras.archives.runs import ArchivedRun
 from tournament_assets.foundation.errors import InputError, VerdictParseError
 from tournament_assets.foundation.fingerprints import fingerprint
 from tournament_assets.foundation.formatting import format_usd
+from tournament_assets.foundation.input_files import read_input_text
 from tournament_assets.foundation.yaml_files import parse_yaml
 from tournament_assets.judging.batch_service import AsksDirectly, MessageParams
 from tournament_assets.judging.costs.estimates import measure_workload
@@ -61,7 +62,7 @@ def require_rejudging(archive: ArchiveFile) -> tuple[Rejudging, str]:
         )
     path = archive.base / rejudging.prompt
     try:
-        instructions = path.read_text(encoding="utf-8-sig")
+        instructions = read_input_text(path)
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(
             f"{archive.path}: rejudging.prompt is {rejudging.prompt!r}, which cannot be read "
@@ -164,7 +165,7 @@ def _place(source: JudgeInput) -> str:
 def _read_beside(path: Path) -> Any:
     """Return the content of a file, parsed if it is YAML or JSON."""
     try:
-        text = path.read_text(encoding="utf-8-sig")
+        text = read_input_text(path)
         match path.suffix.lower():
             case ".yaml" | ".yml":
                 return parse_yaml(text, path.name).values

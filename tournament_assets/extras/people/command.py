@@ -16,7 +16,12 @@ from tournament_assets.cli.options import (
     stored_tables,
 )
 from tournament_assets.extras.people.assets import label_worths
-from tournament_assets.extras.people.label_records import LabelRecords, LabelSample, clean_rater
+from tournament_assets.extras.people.label_records import (
+    LabelRecords,
+    LabelSample,
+    clean_rater,
+    compared,
+)
 from tournament_assets.extras.people.labelling.page import LabelDesk, write_label_page
 from tournament_assets.extras.people.labelling.sampling import (
     draw_label_sample,
@@ -26,6 +31,7 @@ from tournament_assets.extras.people.labelling.sampling import (
 from tournament_assets.extras.people.labelling.server import (
     TOKEN_VARIABLE,
     create_label_app,
+    rater_key,
     serve_labelling,
 )
 from tournament_assets.extras.people.votes import (
@@ -132,7 +138,7 @@ def label_group(
     # Not on the command line, which other users of the machine can see.
     token = os.environ.get(TOKEN_VARIABLE) or None
     require_access(host, token, variable=TOKEN_VARIABLE)
-    names = [clean_rater(name) for name in raters]
+    names = list({compared(name): name for name in map(clean_rater, raters)}.values())
     if out is not None and len(names) != 1:
         raise click.UsageError("--out writes the page of one rater: give one --rater.")
     plan = plan_of_mode(config_path, mode)
@@ -140,7 +146,8 @@ def label_group(
         pairs = pairs_to_label(plan, mode, dimension, ledger=ledger)
         records = LabelRecords.of(ledger)
         sample = _Scope(plan, mode, dimension, pairs, records).draw(_DrawOptions(**drawing))
-        desk = LabelDesk.of(plan, sample, pairs)
+        salt = records.label_salt(sample.sample_id)
+        desk = LabelDesk.of(plan, sample, pairs, salt=salt)
         _print_sample(sample)
         if out is not None:
             count = write_label_page(out, desk, names[0], ledger=records, raters=names)
@@ -152,7 +159,8 @@ def label_group(
         def ready(address: str) -> None:
             secret = {} if token is None else {"token": token}
             for name in names or [""]:
-                query = urlencode({**secret, **({"rater": name} if name else {})})
+                own = {"rater": name, "key": rater_key(desk, name)} if name else {}
+                query = urlencode({**secret, **own})
                 click.echo(f"{name or 'any rater'}: {address}/{'?' if query else ''}{query}")
                 if not no_browser and name in (*names[:1], ""):
                     webbrowser.open(f"{address}/{'?' if query else ''}{query}")

@@ -4,8 +4,10 @@ A sample belongs to a tournament, a mode and a dimension, and is drawn so that e
 is known. Nothing is changed or deleted: undoing a vote or extending a sample adds a row.
 """
 
+import secrets
+import unicodedata
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, Literal, Self
@@ -28,6 +30,7 @@ elsewhere, reportedly at random."""
 
 _LONGEST_NAME = 60
 _DRAWS, _PAIRS, _VOTES = schema.label_draws, schema.label_pairs, schema.label_votes
+_SECRETS = schema.label_secrets
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,18 +141,29 @@ class Label(Labelling):
 
 
 def clean_rater(name: object) -> str:
-    """Return a rater's name without outer white space.
+    """Return a rater's name without outer white space, in composed characters (NFC).
 
     Raises:
         InputError: If it is not a name that can be shown.
     """
     cleaned = " ".join(name.split()) if isinstance(name, str) else ""
+    cleaned = unicodedata.normalize("NFC", cleaned)
     if not (0 < len(cleaned) <= _LONGEST_NAME and cleaned.isprintable()):
         raise InputError(
             f"the rater is {name!r:.100}; expected a name of 1 to {_LONGEST_NAME} printable "
             "characters"
         )
     return cleaned
+
+
+def compared(rater: str) -> str:
+    """Return a rater's name as names are compared: without case, in decomposed characters (NFD)."""
+    return unicodedata.normalize("NFD", unicodedata.normalize("NFD", rater).casefold())
+
+
+def shown_pair_id(pair_id: str, salt: str) -> str:
+    """Return the name of a pair on a page, which no guess of its entrants leads to."""
+    return fingerprint(["shown", salt, pair_id])
 
 
 def time_of(value: object) -> datetime | None:
@@ -221,10 +235,32 @@ class LabelRecords(LedgerDatabase):
         )
 
     def sampled_pairs(self, sample_id: str) -> dict[str, SampledPair]:
-        """Return every pair ever drawn for a sample, by `pair_id`, as it was last drawn."""
+        """Return every pair ever drawn for a sample, as it was last drawn.
+
+        By its name on pages, and by its `pair_id`, which pages of an earlier version name it by.
+        """
         query = sa.select(_PAIRS).where(_PAIRS.c.sample_id == sample_id).order_by(_PAIRS.c.draw)
         with self._transaction() as connection:
-            return {row.pair_id: _sampled_pair(row) for row in connection.execute(query)}
+            pairs = {row.pair_id: _sampled_pair(row) for row in connection.execute(query)}
+        salt = self.label_salt(sample_id)
+        return pairs | {shown_pair_id(name, salt): pair for name, pair in pairs.items()}
+
+    def label_salt(self, sample_id: str) -> str:
+        """Return the secret of a sample, made when it is first asked for."""
+        return self.keep_label_secret(sample_id, "", secrets.token_hex(32))
+
+    def keep_label_secret(self, sample_id: str, rater: str, secret: str) -> str:
+        """Store a secret unless one is stored under that name; return what is stored."""
+        row = {"sample_id": sample_id, "rater": rater, "secret": secret}
+        with self._transaction() as connection:
+            self._insert_new(connection, _SECRETS, [row])
+        return self.label_secrets(sample_id)[rater]
+
+    def label_secrets(self, sample_id: str) -> dict[str, str]:
+        """Return a sample's secrets by rater, with its salt under the empty name."""
+        query = sa.select(_SECRETS).where(_SECRETS.c.sample_id == sample_id)
+        with self._transaction() as connection:
+            return {row.rater: row.secret for row in connection.execute(query)}
 
     def keep_label_sample(self, sample: LabelSample) -> bool:
         """Store a whole draw.
@@ -266,12 +302,17 @@ class LabelRecords(LedgerDatabase):
         return added
 
     def iterate_votes(self, sample_id: str) -> Iterator[LabelVote]:
-        """Yield every vote and undoing on a sample's pairs, in the order they arrived."""
+        """Yield every vote and undoing on a sample's pairs, in the order they arrived.
+
+        Names that compare equal are one rater's, and spelled as they were first.
+        """
         query = sa.select(_VOTES).where(_VOTES.c.sample_id == sample_id)
         with self._transaction() as connection:
             rows = connection.execute(query.order_by(_VOTES.c.sequence)).all()
+        names: dict[str, str] = {}
         for row in rows:
             values = {name: row._mapping[name] for name in LabelVote.__dataclass_fields__}
+            values["rater"] = names.setdefault(compared(row.rater), row.rater)
             yield LabelVote(**{**values, "given_at": _moment(values["given_at"])})
 
     def labels(self, tournament_id: str, mode: str, dimension: str | None) -> Iterator[Label]:
@@ -291,20 +332,20 @@ class LabelRecords(LedgerDatabase):
         sample = self.label_sample(tournament_id, mode, dimension)
         if sample is None:
             return
-        query = (
-            sa.select(_VOTES)
-            .where(_VOTES.c.sample_id == sample.sample_id)
-            .order_by(_VOTES.c.given_at, _VOTES.c.sequence)
-        )
-        with self._transaction() as connection:
-            last = {(row.pair_id, row.rater): row for row in connection.execute(query)}
-        by_pair: dict[str, list[sa.Row[Any]]] = {}
-        for _, row in sorted(last.items()):
-            if row.vote != "undo":
-                by_pair.setdefault(row.pair_id, []).append(row)
+        by_pair: dict[str, list[LabelVote]] = {}
+        for _, vote in sorted(last_votes(self.iterate_votes(sample.sample_id)).items()):
+            by_pair.setdefault(vote.pair_id, []).append(vote)
         for pair in _as_labelled(sample, by_pair):
-            for row in by_pair[pair.pair_id]:
-                yield Label(rater=row.rater, vote=row.vote, pair=pair)
+            for vote in by_pair[pair.pair_id]:
+                if vote.vote != "undo":
+                    yield Label(rater=vote.rater, vote=vote.vote, pair=pair)
+
+
+def last_votes(votes: Iterable[LabelVote]) -> dict[tuple[str, str], LabelVote]:
+    """Return the votes that count by pair and rater, in the order they were given."""
+    ordered = sorted(votes, key=lambda vote: vote.given_at)  # stable: equal times keep their order
+    last = {(vote.pair_id, vote.rater): vote for vote in ordered}
+    return {key: vote for key, vote in last.items() if vote.vote != "undo"}
 
 
 def _as_labelled(sample: LabelSample, labelled: Collection[str]) -> Iterator[SampledPair]:

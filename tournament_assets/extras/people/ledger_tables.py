@@ -39,6 +39,15 @@ label_pairs = sa.Table(
     sa.Column("chance", sa.Float, nullable=False),
     sa.Column("shared", sa.Boolean, nullable=False),
 )
+# What nobody who labels may learn: a sample's salt, under no rater's name; and the SHA-256 of the
+# key of who joined by themselves, under their name as it is compared.
+label_secrets = sa.Table(
+    "label_secrets",
+    metadata,
+    sa.Column("sample_id", sa.String(64), primary_key=True),
+    sa.Column("rater", sa.String(200), primary_key=True),
+    sa.Column("secret", sa.String(64), nullable=False),
+)
 # Every vote and every undoing of one; a rater's last on a pair counts.
 label_votes = sa.Table(
     "label_votes",

@@ -29,12 +29,14 @@ from tournament_assets.extras.people.label_records import (
     LabelVote,
     SampledPair,
     clean_rater,
+    last_votes,
     pair_identity,
     sample_id_of,
     time_of,
 )
 from tournament_assets.foundation.errors import InputError, Problems
 from tournament_assets.foundation.fingerprints import fingerprint
+from tournament_assets.foundation.input_files import MOST_ROWS_BYTES, open_input
 from tournament_assets.foundation.json_lines import JsonObject, parse_object
 from tournament_assets.judging.requests.pairs import PairToJudge, split_identical
 from tournament_assets.storage.foreign_tables import LeftOut, Row, TableReader
@@ -198,13 +200,6 @@ def said_as_shown(vote: LabelVote) -> str:
     return vote.vote
 
 
-def last_votes(votes: Iterable[LabelVote]) -> dict[tuple[str, str], LabelVote]:
-    """Return the votes that count by pair and rater, in the order they were given."""
-    ordered = sorted(votes, key=lambda vote: vote.given_at)  # stable: equal times keep their order
-    last = {(vote.pair_id, vote.rater): vote for vote in ordered}
-    return {key: vote for key, vote in last.items() if vote.vote != "undo"}
-
-
 def read_votes(
     rows: object,
     *,
@@ -224,7 +219,7 @@ def read_votes(
     Args:
         rows: The rows, not yet validated.
         rater: Who voted.
-        pairs: Every pair ever drawn for the sample.
+        pairs: Every pair ever drawn for the sample, by its name on pages.
         rubric_hash: SHA-256 of the rubric that the rater could read.
         now: The time from which ages count back; the current time by default.
 
@@ -360,7 +355,7 @@ def import_votes(path: Path, *, tournament_id: str, ledger: LabelRecords) -> Imp
 def _read_file(path: Path) -> JsonObject:
     """Read a JSON object from a file small enough to be a page's."""
     try:
-        with path.open("rb") as file:
+        with open_input(path, most=MOST_ROWS_BYTES) as file:
             content = file.read(MAX_FILE_BYTES + 1)
     except OSError as error:
         raise InputError(

@@ -1,7 +1,8 @@
 """What raters are shown: a page to serve, or one file to send.
 
-It contains no entrant's name and no verdict: a hash names each pair, and a vote names the response
-that was shown first by the hash of its text.
+It contains no entrant's name and no verdict. A salted hash names each pair and gives its place, so
+that neither says which pair it is; a vote names the response that was shown first by the hash of
+its text.
 """
 
 import re
@@ -11,7 +12,8 @@ from collections.abc import (
     Mapping,
     Sequence,
 )
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from operator import itemgetter
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -20,10 +22,12 @@ from tournament_assets.extras.people.label_records import (
     LabelRecords,
     LabelSample,
     LabelVote,
+    compared,
+    last_votes,
     pair_identity,
+    shown_pair_id,
 )
 from tournament_assets.extras.people.votes import (
-    last_votes,
     said_as_shown,
 )
 from tournament_assets.foundation.errors import InputError
@@ -46,18 +50,20 @@ class LabelDesk:
         sample: The latest draw.
         texts: The pairs whose texts have not changed since the draw, by `pair_id`.
         rubrics: What raters can read, by dimension.
+        salt: The sample's secret.
         shows_gold_answer: Whether they see the gold answer, if there is one.
     """
 
     sample: LabelSample
     texts: Mapping[str, PairToJudge]
     rubrics: Mapping[str, Rubric]
+    salt: str = field(repr=False)
     shows_gold_answer: bool = False
     shows_expected_behavior: bool = False
 
     @classmethod
     def of(
-        cls, plan: TournamentPlan, sample: LabelSample, pairs: Iterable[PairToJudge]
+        cls, plan: TournamentPlan, sample: LabelSample, pairs: Iterable[PairToJudge], *, salt: str
     ) -> "LabelDesk":
         """Match a sample with the current texts."""
         drawn = {each.pair_id for each in sample.pairs}
@@ -71,6 +77,7 @@ class LabelDesk:
         return cls(
             sample=sample,
             texts=texts,
+            salt=salt,
             rubrics={
                 name: load_rubric(config, plan.project, name)
                 for name in (config.dimension_names if dimension is None else (dimension,))
@@ -83,6 +90,10 @@ class LabelDesk:
     def rubric_hash(self) -> str:
         """SHA-256 of the instructions that raters can read."""
         return fingerprint({name: rubric.text for name, rubric in self.rubrics.items()})
+
+    def shown_id(self, pair_id: str) -> str:
+        """Return the name of a pair on a page."""
+        return shown_pair_id(pair_id, self.salt)
 
     def page_values(self, rater: str, state: Mapping[str, Any]) -> dict[str, Any]:
         """Return everything a rater's page shows, as JSON values without entrants' names.
@@ -101,14 +112,18 @@ class LabelDesk:
                 for name, rubric in self.rubrics.items()
             ],
             "pairs": {
-                pair_id: self._shown(pair_id, pair, rater) for pair_id, pair in self.texts.items()
+                shown_id: self._shown(shown_id, pair, rater)
+                for shown_id, pair in sorted(
+                    ((self.shown_id(name), pair) for name, pair in self.texts.items()),
+                    key=itemgetter(0),
+                )
             },
             **state,
         }
 
-    def _shown(self, pair_id: str, pair: PairToJudge, rater: str) -> dict[str, Any]:
+    def _shown(self, shown_id: str, pair: PairToJudge, rater: str) -> dict[str, Any]:
         responses = [pair.response_a, pair.response_b]
-        if int(fingerprint(["side", self.sample.seed, pair_id, rater])[:8], 16) % 2:
+        if int(fingerprint(["side", self.sample.seed, shown_id, compared(rater)])[:8], 16) % 2:
             responses.reverse()
         behavior = pair.expected_behavior if self.shows_expected_behavior else None
         if pair.source != CURATED_SOURCE and pair.gold_answer is not None:
@@ -127,39 +142,45 @@ class LabelDesk:
     ) -> dict[str, Any]:
         """Return what a rater has done and still has to do.
 
-        Pairs that are not shared are dealt to the raters in turn; once one is labelled, no other
-        rater is asked about it.
+        All label in one order, which is random, so that whoever stops leaves a random sample. Pairs
+        that are not shared are dealt to the raters in turn; once one is labelled, no other rater is
+        asked about it.
 
         Args:
             votes: All votes on the sample, in the order they arrived.
             raters: Everybody known to take part.
 
         Returns:
-            `order`: the rater's pairs still to label, in the order of drawing; `others`: other
+            `order`: the rater's pairs still to label, by their names on the page; `others`: other
             raters' pairs that nobody has labelled; `done`: pairs with the rater's votes in the
             page's words, in the order they were given; `seconds`: the median time of a vote, or
             None.
         """
-        last = last_votes(votes)
+        last = {
+            (pair_id, compared(name)): vote for (pair_id, name), vote in last_votes(votes).items()
+        }
+        rater = compared(rater)
         mine = {pair_id: vote for (pair_id, name), vote in last.items() if name == rater}
         taken = {pair_id for pair_id, name in last if name != rater}
-        dealt = sorted({*raters, rater, *(name for _, name in last)})
+        dealt = sorted({*map(compared, raters), rater, *(name for _, name in last)})
         order: list[str] = []
         others: list[str] = []
         n_single = 0
-        for pair in self.sample.pairs:
+        for shown_id, pair in sorted(
+            ((self.shown_id(pair.pair_id), pair) for pair in self.sample.pairs), key=itemgetter(0)
+        ):
             is_mine = pair.shared or dealt[n_single % len(dealt)] == rater
             n_single += not pair.shared
             if pair.pair_id in mine or pair.pair_id not in self.texts:
                 continue
             if pair.shared or pair.pair_id not in taken:
-                (order if is_mine else others).append(pair.pair_id)
+                (order if is_mine else others).append(shown_id)
         seconds = [vote.seconds for vote in mine.values() if vote.seconds is not None]
         done = sorted(mine.values(), key=lambda vote: vote.given_at)
         return {
             "order": order,
             "others": others,
-            "done": [[vote.pair_id, said_as_shown(vote)] for vote in done],
+            "done": [[self.shown_id(vote.pair_id), said_as_shown(vote)] for vote in done],
             "seconds": median(seconds) if seconds else None,
         }
 

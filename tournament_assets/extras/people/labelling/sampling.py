@@ -91,7 +91,7 @@ def draw_label_sample(
     for members in by_stratum.values():
         members.sort(key=lambda member: member[0])
     method: DrawMethod = "random" if strata is None else "judge"
-    order = list(_in_turn(by_stratum))
+    order = list(_in_turn(by_stratum, seed=seed))
     if before is not None:
         size = max(size, _least_size(order, before, seed=seed, method=method))
     drawn = order[:size]
@@ -174,17 +174,21 @@ def extend_by_worth(
     )
 
 
-def _place(seed: int, pair: PairToJudge) -> str:
-    return fingerprint(["draw", seed, pair.name, *sorted((pair.entrant_a, pair.entrant_b))])
+def _place(seed: int, pair: PairToJudge, *, of: str = "draw") -> str:
+    return fingerprint([of, seed, pair.name, *sorted((pair.entrant_a, pair.entrant_b))])
 
 
 def _in_turn(
-    by_stratum: Mapping[str, Sequence[tuple[str, PairToJudge]]],
+    by_stratum: Mapping[str, Sequence[tuple[str, PairToJudge]]], *, seed: int
 ) -> Iterator[tuple[str, PairToJudge]]:
-    """Yield all pairs, taking one from each stratum in turn while they last."""
+    """Yield all pairs, taking one from each stratum in turn while they last.
+
+    Within a turn the order is random, so that the shared ones are of all strata.
+    """
     named = [[(name, pair) for _, pair in by_stratum[name]] for name in sorted(by_stratum)]
     for turn in zip_longest(*named):
-        yield from (each for each in turn if each is not None)
+        members = (each for each in turn if each is not None)
+        yield from sorted(members, key=lambda member: _place(seed, member[1], of="turn"))
 
 
 def _least_size(

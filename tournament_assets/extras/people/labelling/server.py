@@ -1,6 +1,7 @@
 """The labelling server: shows pairs, and acknowledges a vote once it is in the ledger."""
 
-import threading
+import hmac
+import re
 from collections.abc import (
     Awaitable,
     Callable,
@@ -16,19 +17,25 @@ from starlette.routing import Route
 
 from tournament_assets.extras.people.label_records import (
     LabelRecords,
+    LabelVote,
     clean_rater,
+    compared,
 )
 from tournament_assets.extras.people.labelling.page import LabelDesk, label_page
 from tournament_assets.extras.people.votes import (
     read_votes,
 )
 from tournament_assets.foundation.errors import InputError, LedgerError
+from tournament_assets.foundation.fingerprints import fingerprint_text
 from tournament_assets.foundation.json_lines import JsonObject, parse_object
+from tournament_assets.loopback.bounded_protocol import BoundedProtocol
 from tournament_assets.reports.rendering import render_template
 from tournament_assets.serving.web_access import GuardedApp, address_of, listen
 
 _MAX_BODY_BYTES = 256 * 1024
 _MAX_RATERS = 200
+_KEY_LENGTH = 32
+_KEY = re.compile(f"[0-9a-f]{{{_KEY_LENGTH}}}")
 TOKEN_VARIABLE = "TOURNAMENT_LABEL_TOKEN"  # noqa: S105  # a variable's name
 """The environment variable with the secret that an address must contain."""
 _HEADERS = {
@@ -53,13 +60,14 @@ def create_label_app(
 ) -> GuardedApp:
     """Return the application that shows the pairs and stores the votes.
 
-    `GET /` is the page, `GET /work?rater=NAME` what a rater has to label; `POST /votes` stores
-    votes and answers once they are in the ledger. `GET /worker.js` lets a browser on this machine
-    show the page again while the server is down.
+    `GET /` is the page, `GET /work?rater=NAME&key=KEY` what a rater has to label; `POST /votes`
+    stores votes and answers once they are in the ledger. The first vote of somebody who joins
+    stores the key with it, without which the name then reads and votes no more. `GET /worker.js`
+    lets a browser on this machine show the page again while the server is down.
 
     Args:
         ledger: Where votes are stored.
-        raters: Who is known to take part; others may join.
+        raters: Who is known to take part, each with the key of `rater_key`; others may join.
         token: The secret a browser must send. None requires no secret, but only answers requests
             for a loopback name, so that no other site's page can read or vote.
     """
@@ -94,7 +102,8 @@ def create_label_app(
     @answering
     async def work(request: Request) -> Response:
         rater = clean_rater(request.query_params.get("rater"))
-        return JSONResponse(await run_in_threadpool(room.enter, rater))
+        key = request.query_params.get("key", "")
+        return JSONResponse(await run_in_threadpool(room.enter, rater, key))
 
     @answering
     async def votes(request: Request) -> Response:
@@ -117,42 +126,75 @@ def create_label_app(
     return GuardedApp(app, "labels", token, closed=("work", "worker.js", "votes"))
 
 
+def rater_key(desk: LabelDesk, rater: str) -> str:
+    """Return the secret in the address that is printed for a rater."""
+    name = compared(rater).encode()
+    return hmac.new(desk.salt.encode(), name, "sha256").hexdigest()[:_KEY_LENGTH]
+
+
 class _Room:
     """Who is labelling, and the votes they send."""
 
     def __init__(self, desk: LabelDesk, ledger: LabelRecords, raters: Sequence[str]) -> None:
         self._desk, self._ledger = desk, ledger
-        self._raters = set(raters)
-        self._lock = threading.Lock()
+        self._listed = {compared(name): name for name in raters}
         self._pairs = ledger.sampled_pairs(desk.sample.sample_id)
 
-    def enter(self, rater: str) -> JsonObject:
-        with self._lock:
-            if rater not in self._raters and len(self._raters) >= _MAX_RATERS:
-                raise _Refused(429, f"there are {_MAX_RATERS} raters; expected no more")
-            self._raters.add(rater)
-        return self._desk.page_values(rater, self._state(rater))
+    def enter(self, name: str, key: str) -> JsonObject:
+        votes = self._votes()
+        rater, _ = self._admit(name, key, votes)
+        return self._desk.page_values(rater, self._state(rater, votes))
 
     def keep(self, values: JsonObject) -> JsonObject:
         desk = self._desk
         if values.get("sample") != desk.sample.sample_id:
             raise _Refused(409, "these votes are of another sample; reload the page")
-        rater = clean_rater(values.get("rater"))
-        self._ledger.keep_votes(
-            read_votes(
-                values.get("votes"),
-                rater=rater,
-                sample_id=desk.sample.sample_id,
-                pairs=self._pairs,
-                origin="page",
-                rubric_hash=desk.rubric_hash,
-            )
+        name, key = clean_rater(values.get("rater")), str(values.get("key", ""))
+        rater, joins = self._admit(name, key, self._votes())
+        votes = read_votes(
+            values.get("votes"),
+            rater=rater,
+            sample_id=desk.sample.sample_id,
+            pairs=self._pairs,
+            origin="page",
+            rubric_hash=desk.rubric_hash,
         )
-        return self._state(rater)
+        if joins and votes:
+            self._enrol(rater, key)
+        self._ledger.keep_votes(votes)
+        return self._state(rater, self._votes())
 
-    def _state(self, rater: str) -> JsonObject:
-        votes = self._ledger.iterate_votes(self._desk.sample.sample_id)
-        return self._desk.rater_state(rater, votes, frozenset(self._raters))
+    def _admit(self, name: str, key: str, votes: Sequence[LabelVote]) -> tuple[str, bool]:
+        """Return how a rater is spelled, and whether the next vote is the first; or refuse."""
+        known = self._listed | {compared(vote.rater): vote.rater for vote in votes}
+        rater = known.get(compared(name), name)
+        digest = self._ledger.label_secrets(self._desk.sample.sample_id).get(compared(name))
+        theirs = (fingerprint_text(rater_key(self._desk, name)), digest or "")
+        if any(hmac.compare_digest(fingerprint_text(key), each) for each in theirs):
+            return rater, False
+        if digest is not None or compared(name) in known:
+            raise _Refused(
+                403,
+                f"the name {rater!r} is somebody's, and the key of the address is not theirs; "
+                "expected the address printed for them; tournament label --rater prints it",
+            )
+        return rater, True
+
+    def _enrol(self, rater: str, key: str) -> None:
+        if not _KEY.fullmatch(key):
+            raise _Refused(403, f"the key is missing; expected {_KEY_LENGTH} hexadecimal digits")
+        sample_id = self._desk.sample.sample_id
+        if len(self._ledger.label_secrets(sample_id)) > _MAX_RATERS:
+            raise _Refused(429, f"{_MAX_RATERS} raters have joined; expected no more")
+        stored = self._ledger.keep_label_secret(sample_id, compared(rater), fingerprint_text(key))
+        if stored != fingerprint_text(key):
+            raise _Refused(403, f"another {rater!r} has joined just now; choose another name")
+
+    def _votes(self) -> tuple[LabelVote, ...]:
+        return tuple(self._ledger.iterate_votes(self._desk.sample.sample_id))
+
+    def _state(self, rater: str, votes: Sequence[LabelVote]) -> JsonObject:
+        return self._desk.rater_state(rater, votes, self._listed.values())
 
 
 def serve_labelling(
@@ -168,6 +210,11 @@ def serve_labelling(
     with listen(host, port) as listening:
         on_ready(address_of(host, listening.getsockname()[1]))
         config = uvicorn.Config(
-            app, log_level="warning", access_log=False, lifespan="off", ws="none"
+            app,
+            http=BoundedProtocol,
+            log_level="warning",
+            access_log=False,
+            lifespan="off",
+            ws="none",
         )
         uvicorn.Server(config).run(sockets=[listening])

@@ -13,6 +13,7 @@
 
   let work = JSON.parse($("work").textContent);
   const isFile = work !== null;
+  let key = ""; // says that this is the rater; the first vote makes the name theirs
   let queue = [];
   let times = [];
   let since = 0;
@@ -206,7 +207,7 @@
       const answer = await fetch("votes", {
         method: "POST",
         headers: { "Content-Type": "application/json" },
-        body: JSON.stringify({ sample: work.sample, rater: work.rater, votes }),
+        body: JSON.stringify({ sample: work.sample, rater: work.rater, key, votes }),
         keepalive: true,
       });
       if (answer.ok) {
@@ -336,9 +337,12 @@
   };
 
   const load = async (name) => {
+    const address = new URL(location.href);
     const place = `work?rater=${encodeURIComponent(name)}`;
+    const drawer = `tournament-key:${name}`;
+    key = address.searchParams.get("key") ?? recall(drawer) ?? newId();
     try {
-      const answer = await fetch(place, { cache: "no-store" }).catch(async (error) => {
+      const answer = await fetch(`${place}&key=${encodeURIComponent(key)}`, { cache: "no-store" }).catch(async (error) => {
         const kept = await caches.match(place, { cacheName: SHELF }).catch(() => null);
         if (!kept) throw error;
         offline = true;
@@ -355,7 +359,10 @@
       $("trouble").textContent = `The pairs could not be loaded: ${error.message}. Reload the page to try again.`;
       return;
     }
-    const address = new URL(location.href);
+    if (!address.searchParams.has("key")) {
+      keep(drawer, key);
+      address.searchParams.set("key", key);
+    }
     address.searchParams.set("rater", work.rater);
     history.replaceState(null, "", address);
     begin();
