@@ -23,7 +23,7 @@ class BoundedProtocol(H11Protocol):
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
         self.conn = h11.Connection(h11.SERVER, MOST_HEAD_BYTES)
-        self._waits_for: type[h11.Sentinel] | None = None
+        self._waits_for: object = None
         self._clock: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn
