@@ -323,3 +323,10 @@ def test_what_nobody_looks_at_any_more_is_purged_and_runs_wait_in_line(tmp_path:
         assert queue is not None
         assert queue.max_concurrent_runs == 4
         assert instance.python_log_level == "INFO"
+
+
+def test_dagster_s_default_home_is_its_owner_s_alone(tmp_path: Path) -> None:
+    (tmp_path / ".dagster_home").mkdir(mode=0o755)  # as earlier versions made it
+    home = prepare_dagster_home(tmp_path, None)
+    new = prepare_dagster_home(tmp_path, str(tmp_path / "new"))
+    assert {each.stat().st_mode & 0o777 for each in (home, new)} == {0o700}

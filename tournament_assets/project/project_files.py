@@ -176,7 +176,9 @@ def prepare_dagster_home(project: Path, configured: str | None) -> Path:
         configured: The value of `DAGSTER_HOME`, if it is set.
     """
     home = Path(configured).expanduser() if configured else project / DEFAULT_NAME
-    home.mkdir(parents=True, exist_ok=True)
+    home.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if not configured:
+        home.chmod(0o700)  # its databases hold what runs were given and what they logged
     settings = home / "dagster.yaml"
     if not settings.exists():
         packaged = resources.files("tournament_assets") / "data" / "dagster.yaml"
