@@ -17,6 +17,9 @@ from typing import Any
 
 import httpcore2
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
 from starlette.responses import JSONResponse, Response
 
 from tests.loopback.builders import judge_params
@@ -207,11 +210,31 @@ def test_what_would_take_a_hundred_times_its_bytes_is_no_object() -> None:
         assert parse_object(text.encode()) is None
 
 
+def self_signed(path: Path) -> Path:
+    """Write a key and a certificate that nobody but its owner has signed."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "127.0.0.1")])
+    now = datetime.now(UTC)
+    certificate = (
+        x509.CertificateBuilder(name, name, key.public_key(), 1)
+        .not_valid_before(now - timedelta(days=1))
+        .not_valid_after(now + timedelta(days=1))
+        .sign(key, hashes.SHA256())
+    )
+    private = key.private_bytes(
+        serialization.Encoding.PEM,
+        serialization.PrivateFormat.PKCS8,
+        serialization.NoEncryption(),
+    )
+    path.write_bytes(private + certificate.public_bytes(serialization.Encoding.PEM))
+    return path
+
+
 @contextmanager
-def https_server() -> Iterator[str]:
+def https_server(folder: Path) -> Iterator[str]:
     """Offer TLS with a certificate that nobody has signed, to whoever connects."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(Path(__file__).with_name("self_signed.pem"))
+    context.load_cert_chain(self_signed(folder / "self_signed.pem"))
 
     class Shakes(socketserver.BaseRequestHandler):
         def handle(self) -> None:
@@ -229,9 +252,9 @@ def https_server() -> Iterator[str]:
 @pytest.mark.parametrize("open_service", [open_anthropic, open_openai])
 @pytest.mark.parametrize("name", ["create", "ask", "model"])
 def test_a_certificate_that_is_refused_is_named_and_stops_everything(
-    name: str, open_service: Callable[[str], Any]
+    name: str, open_service: Callable[[str], Any], tmp_path: Path
 ) -> None:
-    with https_server() as url, closing(open_service(url)) as service:
+    with https_server(tmp_path) as url, closing(open_service(url)) as service:
         with pytest.raises(JudgeError, match=r"certificate is refused \(self.signed") as caught:
             TASKS[name](service)
         assert "SSL_CERT_FILE" in str(caught.value)
