@@ -86,7 +86,7 @@ def test_a_config_is_read_once_by_whatever_a_command_does(
         "import sys; from tournament_assets.cli import main\n"
         "config, opened = sys.argv[-1], []\n"
         "sys.addaudithook(lambda event, args: opened.append(event)\n"
-        "                 if event == 'open' and str(args[0]) == config else None)\n"
+        "                 if event == 'open' and args[1] and str(args[0]) == config else None)\n"
         "try:\n"
         "    main()\n"
         "finally:\n"
