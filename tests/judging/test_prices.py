@@ -245,6 +245,16 @@ def test_a_refusal_says_what_was_planned_what_is_left_and_what_to_do() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("planned", "enough"), [(1.5, "$10.50"), (1.5001, "$10.51"), (0.00001, "$9.01")]
+)
+def test_the_sum_that_a_refusal_names_is_enough(planned: float, enough: str) -> None:
+    limit = 9 if planned < 1 else 10
+    problem = budget(limit, spent=6, committed=3).problem(planned, what="it")
+    assert problem is not None
+    assert f"to {enough}, or" in problem
+
+
 def test_what_fits_is_not_refused_and_what_costs_nothing_never_is() -> None:
     budget(10, spent=6, committed=3).check(1.0, what="it")
     budget(10, spent=60).check(0.0, what="it")

@@ -76,6 +76,8 @@ def test_nothing_that_is_sent_names_an_entrant(client: httpx2.Client) -> None:
     shown = (page.text, json.dumps(work), votes.text, str(page.headers), str(votes.headers))
     for text in (*shown, worker.text):
         assert not any(f"{sign}{name}{sign}" in text for name in ENTRANTS for sign in ('"', " "))
+        # Whoever guesses prompt and entrants of a pair can compute its id, and not its name here.
+        assert not any(pair.pair_id in text for pair in DESK.sample.pairs)
     policy = "default-src 'none'; base-uri 'none'; form-action 'none'; img-src data:; style-src"
     assert policy in page.text
     assert "; connect-src 'self'; worker-src 'self'\"" in page.text
