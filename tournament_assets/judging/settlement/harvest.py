@@ -167,12 +167,13 @@ def _read_results(
 ) -> JudgeError | None:
     """Read as many results as possible; return why reading ended early, if that is known.
 
-    Where a request has a reply and a failure, the reply counts, so failures wait for the end.
+    Where a request has a reply and a failure, the reply counts: a failure that would be final waits
+    for the end, and any other is written down at once and gives way.
     """
     results = session.batches.iterate_results(batch.batch_id)
     stream = limit_rows(results, len(keys), f"batch {batch.batch_id}")
     lines: list[str] = []
-    failures: dict[str, ReplyRow] = {}
+    final: dict[str, ReplyRow] = {}
     while True:
         part: list[tuple[str, ReplyRow]] = []
         size, is_over = 0, True
@@ -194,17 +195,20 @@ def _read_results(
                 raise
             broken = error
         unread = keys - harvest.seen
+        unanswered = unread | harvest.failed
         replies: dict[str, ReplyRow] = {}
+        failures: dict[str, ReplyRow] = {}
         for key, row in part:
-            if key in unread:
-                came = replies if row.result_type == "succeeded" else failures
-                came.setdefault(key, row)
+            if row.result_type == "succeeded" and key in unanswered:
+                replies.setdefault(key, row)
+            elif key in unread:
+                (final if is_invalid(row) else failures).setdefault(key, row)
         if len(harvest.foreign) < len(keys):
             names = (row.custom_id for key, row in part if key not in keys)
             harvest.foreign.update(name[:_LONGEST_NAME] for name in names)
-        _record(session, batch.nonce, harvest, list(replies.items()))
+        _record(session, batch.nonce, harvest, list((failures | replies).items()))
         if broken is not None or is_over:
-            rest = [(key, row) for key, row in failures.items() if key not in harvest.seen]
+            rest = [(key, row) for key, row in final.items() if key not in harvest.seen]
             if rest:
                 _record(session, batch.nonce, harvest, rest)
             harvest.lines = max(harvest.lines, lines, key=len)
@@ -222,6 +226,9 @@ def _record(
         harvest.result_types[row.result_type] += 1
         if not is_final(row):
             harvest.failed.add(key)
+        elif key in harvest.failed:
+            harvest.failed.remove(key)
+            session.tally.failed -= 1
         if row.error_type is not None:
             harvest.errors[_remedy(row)].append(f"{row.error_type}: {row.error_message}")
     record_part(session, nonce, part)
