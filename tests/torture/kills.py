@@ -52,7 +52,7 @@ class Killed:
             if len(outcome.deaths) != n_deaths
         ]
         # What is in flight at once looks more often or less: some runs have no place so late.
-        if self.n_at_once > 1 and 10 * len(survived) <= len(self.places):
+        if self.n_at_once > 1 and 5 * len(survived) <= len(self.places):
             survived = []
         return survived + [outcome for outcome in self.outcomes if outcome.is_wrong]
 
