@@ -36,11 +36,22 @@ def test_a_parquet_of_countless_values_is_refused_before_they_are_built(
     column: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(row_files, "MOST_PARQUET_VALUES", 1000)
-    values = pa.nulls(1001, pa.string())
+    n = 1_000_001
+    values = pa.nulls(n, pa.string())
     if column == "lists":
-        values = pa.ListArray.from_arrays([0, 1001], values)
+        values = pa.ListArray.from_arrays([0, n], values)
     path = tmp_path / "battles.parquet"
-    pq.write_table(pa.table({"model_a": values}), path, row_group_size=100)
+    pq.write_table(pa.table({"model_a": values}), path, row_group_size=500_000)
     for read in (sample_file, lambda path: next(parquet_rows(path, None))):
-        with pytest.raises(InputError, match="1,001 values; expected at most 1,000"):
+        with pytest.raises(InputError, match=r"1,000,001 values in .* expected at most 1,000;"):
             read(path)
+
+
+def test_a_parquet_as_large_as_its_values_is_read_however_many_they_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(row_files, "MOST_PARQUET_VALUES", 1000)
+    path = tmp_path / "battles.parquet"
+    pq.write_table(pa.table({"model_a": [f"model {number}" for number in range(5000)]}), path)
+    assert sample_file(path).columns == {"model_a"}
+    assert sum(1 for _ in parquet_rows(path, None)) == 5000

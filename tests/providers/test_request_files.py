@@ -28,9 +28,13 @@ def no_file_longer_than(n_bytes: int) -> Iterator[None]:
 
 @pytest.mark.parametrize("n_bytes", [100_000, 1_000_000])
 def test_a_batch_without_room_says_what_to_do_whether_it_is_written_or_closed(n_bytes: int) -> None:
-    with no_file_longer_than(50_000), pytest.raises(JudgeError) as caught:  # noqa: SIM117
-        with temporary_file([b"x" * 1000] * (n_bytes // 1000), most_mb=256):
-            raise AssertionError("expected no room")
+    parts = [b"x" * 1000] * (n_bytes // 1000)
+    with (
+        no_file_longer_than(50_000),
+        pytest.raises(JudgeError) as caught,
+        temporary_file(parts, most_mb=256),
+    ):
+        raise AssertionError("expected no room")
     assert "nothing was sent: make room, or set TMPDIR" in str(caught.value)
 
 

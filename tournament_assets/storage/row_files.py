@@ -32,7 +32,8 @@ from tournament_assets.foundation.json_lines import (
 )
 
 MOST_PARQUET_VALUES = 50_000_000
-"""Of one column, with those in lists: thirty times the rows of the largest public arena."""
+"""Of one column, with those in lists, of which a file may have more only if it is as large."""
+_VALUES_PER_BYTE = 20  # ten times those of battles by the hundred million
 FileKind = Literal["parquet", "json lines", "json list", "json object", "csv", "xlsx"]
 
 
@@ -460,10 +461,11 @@ def _opened_parquet(path: Path) -> Iterator[Any]:
                 for place in range(footer.num_columns)
             ]
             most = max((footer.num_rows, *counts))
-            if most > MOST_PARQUET_VALUES:
+            size = path.stat().st_size
+            if most > max(MOST_PARQUET_VALUES, _VALUES_PER_BYTE * size):
                 raise InputError(
-                    f"{path}: a column of the Parquet file has {most:,} values; expected at most "
-                    f"{MOST_PARQUET_VALUES:,}; split the file"
+                    f"{path}: a column of the Parquet file has {most:,} values in {size:,} bytes; "
+                    f"expected at most {MOST_PARQUET_VALUES:,}; leave out the empty ones"
                 )
             yield file
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
