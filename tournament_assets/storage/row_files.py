@@ -33,7 +33,7 @@ from tournament_assets.foundation.json_lines import (
 
 MOST_PARQUET_VALUES = 50_000_000
 """Of one column, with those in lists, of which a file may have more only if it is as large."""
-_VALUES_PER_BYTE = 20  # ten times those of battles by the hundred million
+_VALUES_PER_BYTE = 20  # the names of two of a hundred models take a byte or two
 FileKind = Literal["parquet", "json lines", "json list", "json object", "csv", "xlsx"]
 
 
