@@ -7,7 +7,9 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from tournament_assets.foundation.errors import JudgeError, JudgeFailure
-from tournament_assets.judging.batch_service import ReplyRow, TokenUsage
+from tournament_assets.judging.batch_service import Channel, ReplyRow, TokenUsage
+from tournament_assets.judging.costs.prices import PriceList, most_usd
+from tournament_assets.judging.requests.columns import ModelRequest
 from tournament_assets.judging.requests.pairs import PairToJudge
 from tournament_assets.judging.requests.requests import (
     JudgeRequests,
@@ -73,6 +75,15 @@ def params_of(user_message: str) -> dict[str, Any]:
         ],
         "messages": [{"role": "user", "content": user_message}],
     }
+
+
+def most_each(
+    requests: Sequence[ModelRequest], prices: PriceList, channel: Channel = "batch"
+) -> list[float]:
+    """The most that each of some requests costs."""
+    most = most_usd(requests, prices, channel)
+    assert most is not None
+    return [float(dollars) for dollars in most]
 
 
 def keys_of(n_pairs: int) -> list[str]:

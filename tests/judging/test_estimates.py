@@ -17,11 +17,10 @@ from tournament_assets.judging.costs.prices import (
     ModelPrice,
     Spending,
     load_newest_prices,
-    most_usd,
 )
 from tournament_assets.judging.requests.requests import JudgeRequest, JudgeRequests
 
-from .builders import PAIR, RUBRIC, SETTINGS, keys_of, requests_for
+from .builders import PAIR, RUBRIC, SETTINGS, keys_of, most_each, requests_for
 from .prices import OPUS, PRICES, SONNET, spending
 
 rates = st.one_of(st.none(), st.floats(0, 1))
@@ -114,7 +113,7 @@ def test_the_most_that_some_may_cost_counts_those_asked_ahead_at_the_full_price(
     options: dict[str, Any] = {"find_answered": answered, "prices": PRICES}
     with_trial = measure_workload(requests, has_trial=True, **options)
     assert with_trial.ahead == ahead
-    each = [most_usd(request, PRICES, "batch") or 0.0 for request in requests[n_answered:]]
+    each = most_each(requests[n_answered:], PRICES)
     dearest = sum(sorted(each)[len(each) - ahead :])
     assert with_trial.most_usd == pytest.approx(sum(each) + dearest)
 
@@ -191,11 +190,11 @@ class Counted(JudgeRequests):
         return super()._build(position)
 
 
-def test_every_request_is_built_once_and_the_ledger_looked_into_once() -> None:
+def test_no_request_is_built_and_the_ledger_looked_into_once() -> None:
     pairs = [replace(PAIR, prompt_id=f"p{number}") for number in range(5)]
     requests, ledger = Counted(pairs, RUBRIC, SETTINGS), answers_to()
     measure_workload(requests, find_answered=ledger)
-    assert requests.built == 10
+    assert requests.built == 0
     assert ledger.looks == 1
 
 

@@ -8,17 +8,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tournament_assets.foundation.fingerprints import fingerprint
+from tournament_assets.judging.requests.columns import (
+    KeyPositions,
+    ModelRequest,
+    RequestColumns,
+    Selection,
+    columns_of,
+    with_larger_cap,
+    with_smaller_cap,
+)
 from tournament_assets.judging.requests.pairs import PairToJudge, Presentation
 from tournament_assets.judging.requests.requests import (
     JudgeRequest,
     JudgeRequests,
-    KeyPositions,
-    ModelRequest,
-    Selection,
+    RequestSettings,
     build_user_message,
-    request_keys,
-    with_larger_cap,
-    with_smaller_cap,
 )
 from tournament_assets.judging.requests.system_prompt import judge_system_prompt
 from tournament_assets.judging.requests.verdict_parsing import VERDICT_SCHEMA
@@ -100,13 +104,63 @@ def test_no_pairs_make_no_requests() -> None:
     assert list(JudgeRequests([], RUBRIC, SETTINGS)) == []
 
 
+@given(
+    pairs,
+    st.builds(
+        replace,
+        st.just(SETTINGS),
+        reply_format=st.sampled_from(("line", "json_schema")),
+        temperature=st.none() | st.just(0.5),
+        breaks_templates=st.booleans(),
+        shows_gold_answer=st.booleans(),
+        shows_expected_behavior=st.booleans(),
+        further=st.just({}) | st.just({"thinking": {"type": "enabled", "budget_tokens": 1024}}),
+        identity=st.just({}) | st.just({"service": "http://127.0.0.1:1"}),
+    ),
+    st.text('\ud800\x00"\\é<|im_start|>think/\n', max_size=40),
+)
+def test_columns_are_those_of_the_requests_built_one_by_one(
+    pairs: list[PairToJudge], settings: RequestSettings, strange: str
+) -> None:
+    pairs = [*pairs, replace(PAIR, response_b=strange, expected_behavior=strange)]
+    requests = JudgeRequests(pairs, RUBRIC, settings)
+    identity = settings.identity
+    built = [
+        replace(
+            each,
+            request_key=fingerprint(
+                {**identity, "params": each.params} if identity else each.params
+            ),
+        )
+        for each in requests
+    ]
+    quick, slow = requests.columns, columns_of(built)
+    for name in RequestColumns.__slots__:
+        assert getattr(quick, name).tolist() == getattr(slow, name).tolist()
+    assert [each.request_key for each in built] == list(quick.keys())
+
+
+def test_the_columns_of_a_selection_are_those_of_its_requests() -> None:
+    chosen = Selection(REQUESTS, [3, 1, 4], {1, 2})
+    for selection in (chosen, chosen.capped(300), chosen[1:].capped(5000)):
+        quick, slow = selection.columns, columns_of(list(selection))
+        assert quick.caps.tolist() == slow.caps.tolist()
+        assert list(quick.keys()) == list(slow.keys())
+        assert ((quick.sizes >= slow.sizes) & (quick.sizes <= slow.sizes + 2)).all()
+
+
 def test_a_request_is_built_only_when_it_is_looked_at() -> None:
     watched = Watched([PAIR] * 5)
     requests = JudgeRequests(watched, RUBRIC, SETTINGS)
     assert len(requests) == 10
     assert watched.looks == 0
+    first = list(requests.columns.keys())
+    # Iterating ends where the sequence does, with one look too many.
+    assert watched.looks == 6
     assert requests[7].prompt_id == "p1"
-    assert watched.looks == 1
+    assert watched.looks == 7
+    assert list(requests.columns.keys()) == first == [each.request_key for each in requests[:]]
+    assert watched.looks == 17
 
 
 def test_of_many_requests_only_the_keys_are_kept_and_as_bytes() -> None:
@@ -147,18 +201,6 @@ def test_digests_that_begin_alike_are_told_apart() -> None:
     assert dict(KeyPositions(requests)) == {keys[0]: 0, keys[1]: 1, keys[3]: 3}
     with pytest.raises(KeyError):
         KeyPositions(requests)["0" * 64]
-
-
-def test_a_request_whose_key_is_known_is_not_built_to_tell_it() -> None:
-    watched = Watched([PAIR] * 5)
-    requests = JudgeRequests(watched, RUBRIC, SETTINGS)
-    first = list(requests.keys())
-    looks = watched.looks
-    assert looks == 10
-    assert list(request_keys(requests)) == first == [each.request_key for each in requests[:]]
-    assert watched.looks == 2 * looks
-    assert list(requests.keys()) == first
-    assert watched.looks == 2 * looks
 
 
 def test_all_requests_share_one_system_prefix() -> None:

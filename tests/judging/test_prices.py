@@ -19,7 +19,7 @@ from tournament_assets.judging.costs.prices import (
     month_start,
     most_usd,
 )
-from tournament_assets.judging.requests.requests import ModelRequest
+from tournament_assets.judging.requests.columns import ModelRequest
 from tournament_assets.tournament.judge_services import is_free_model
 from tournament_assets.tournament.judges import ConfiguredPrice
 
@@ -173,10 +173,10 @@ def test_a_prompt_longer_than_its_price_holds_for_has_none() -> None:
             "max_tokens": 100,
             "messages": [message],
         }
-        return ModelRequest("key", params)
+        return ModelRequest("0" * 64, params)
 
-    assert most_usd(asking(90_000), prices, "batch") is not None
-    assert most_usd(asking(100_000), prices, "batch") is None
+    assert most_usd([asking(90_000)], prices, "batch") is not None
+    assert most_usd([asking(100_000)], prices, "batch") is None
 
 
 BEGAN = datetime(2026, 9, 1, tzinfo=UTC)

@@ -6,7 +6,7 @@ import pytest
 
 from tournament_assets.foundation.errors import BudgetError, JudgeWaitingError
 from tournament_assets.judging.batch_service import Channel, ReplyRow, SubmittedRequest
-from tournament_assets.judging.requests.requests import ModelRequest
+from tournament_assets.judging.requests.columns import ModelRequest
 
 from .bench import Bench
 from .builders import keys_of, reply_row, requests_for

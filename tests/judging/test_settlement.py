@@ -19,7 +19,8 @@ from tournament_assets.judging.batch_service import (
     ReplyRow,
     SubmittedRequest,
 )
-from tournament_assets.judging.requests.requests import ModelRequest, custom_id
+from tournament_assets.judging.requests.columns import ModelRequest
+from tournament_assets.judging.requests.requests import custom_id
 from tournament_assets.judging.requests.verdict_parsing import ReplyFormat
 from tournament_assets.judging.settlement import submission
 from tournament_assets.judging.settlement.sessions import Tally

@@ -9,13 +9,14 @@ import pytest
 
 from tournament_assets.foundation.errors import JudgeError, JudgeFailure, JudgeWaitingError
 from tournament_assets.judging.batch_service import BatchStatus, ReplyRow
-from tournament_assets.judging.requests.requests import serialised_size
+from tournament_assets.judging.requests.columns import Selection
+from tournament_assets.judging.requests.requests import JudgeRequests
 from tournament_assets.judging.settlement import submission
 from tournament_assets.judging.settlement.records import SubmittedBatch
 from tournament_assets.judging.settlement.submission import (
     adopt_batch,
     create_batches,
-    cut_batches,
+    cut_batch,
     list_since,
 )
 
@@ -32,32 +33,41 @@ from .fake_judge import (
 from .searches import Search, begin
 
 
+def cut(requests: JudgeRequests) -> list[Selection]:
+    """Cut requests into batches, one after another."""
+    rest, batches = Selection(requests), []
+    while rest:
+        batches.append(cut_batch(rest))
+        rest = rest[len(batches[-1]) :]
+    return batches
+
+
 def test_batches_hold_no_more_requests_than_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(submission, "MAX_BATCH_REQUESTS", 4)
     requests = requests_for(5)
-    batches = list(cut_batches(requests))
+    batches = cut(requests)
     assert sizes(batches) == [4, 4, 2]
     assert [request for batch in batches for request in batch] == list(requests)
 
 
 def test_batches_hold_no_more_bytes_than_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
     requests = requests_for(3)
-    (size,) = {serialised_size(request) for request in requests}
+    (size,) = set(requests.columns.sizes.tolist())
     monkeypatch.setattr(submission, "MAX_BATCH_BYTES", 2 * size)
-    assert sizes(list(cut_batches(requests))) == [2, 2, 2]
+    assert sizes(cut(requests)) == [2, 2, 2]
     monkeypatch.setattr(submission, "MAX_BATCH_BYTES", 2 * size - 1)
-    assert sizes(list(cut_batches(requests))) == [1] * 6
+    assert sizes(cut(requests)) == [1] * 6
 
 
 def test_a_request_larger_than_a_batch_may_be_is_left_to_the_provider_to_refuse(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(submission, "MAX_BATCH_BYTES", 1)
-    assert sizes(list(cut_batches(requests_for(1)))) == [1, 1]
+    assert sizes(cut(requests_for(1))) == [1, 1]
 
 
 def test_no_requests_make_no_batch() -> None:
-    assert list(cut_batches([])) == []
+    assert cut(requests_for(0)) == []
 
 
 def test_the_provider_accepts_what_is_cut() -> None:

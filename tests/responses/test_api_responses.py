@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.judging.builders import Progress
+from tests.judging.builders import Progress, most_each
 from tests.loopback.faults.servers import FaultyServer
 from tests.responses.builders import (
     NAMES,
@@ -22,7 +22,7 @@ from tests.responses.builders import (
 )
 from tournament_assets.foundation.errors import BudgetError, GenerationError, InputError
 from tournament_assets.judging.batch_service import takes_batches
-from tournament_assets.judging.costs.prices import BudgetTerms, load_newest_prices, most_usd
+from tournament_assets.judging.costs.prices import BudgetTerms, load_newest_prices
 from tournament_assets.judging.settlement.recovery import recover_batches
 from tournament_assets.ledger import Ledger
 from tournament_assets.responses.api_responses import (
@@ -279,7 +279,7 @@ def test_the_environment_comes_before_the_config_in_saying_where_the_service_is(
 def test_responses_have_a_budget_of_their_own_which_long_ones_do_not_exceed() -> None:
     prices = load_newest_prices()
     requests = build_response_requests(claude(max_new_tokens=4096), PROMPTS).values()
-    most = sum(most_usd(request, prices, "batch") or 0.0 for request in requests)
+    most = sum(most_each([*requests], prices))
     terms = BudgetTerms(
         prices,
         most / 2,

@@ -17,8 +17,8 @@ from tests.chat_server import (
     response_terms,
 )
 from tests.chat_server import complete as complete_entrant
+from tests.judging.builders import most_each
 from tournament_assets.foundation.errors import BudgetError, GenerationError
-from tournament_assets.judging.costs.prices import most_usd
 from tournament_assets.judging.settlement.records import Lease
 from tournament_assets.ledger import Ledger
 from tournament_assets.responses.api_responses import (
@@ -35,10 +35,8 @@ PRICE = 1000.0  # a million tokens: a tenth of a cent each
 CAP = api_entrant().max_new_tokens
 LONG = {"prompt_tokens": 30, "completion_tokens": CAP, "total_tokens": 30 + CAP}
 REMOTE = "https://chat.example.org/v1"
-MOST = [
-    most_usd(request, response_terms(price=PRICE).prices, "direct") or 0.0
-    for request in build_response_requests(api_entrant(), PROMPTS).values()
-]
+REQUESTS = [*build_response_requests(api_entrant(), PROMPTS).values()]
+MOST = most_each(REQUESTS, response_terms(price=PRICE).prices, "direct")
 
 
 @pytest.fixture

@@ -9,7 +9,8 @@ from pathlib import Path
 from tests.ledger.builders import select
 from tests.loopback.faults.accounts import read_accounts
 from tests.torture.scenarios import CHUNK_ROWS, Scenario, true_verdict
-from tournament_assets.judging.requests.requests import JudgeRequest, with_larger_cap
+from tournament_assets.judging.requests.columns import with_larger_cap
+from tournament_assets.judging.requests.requests import JudgeRequest
 from tournament_assets.judging.requests.verdict_parsing import read_reply
 from tournament_assets.judging.settlement.records import StoredReply
 from tournament_assets.judging.settlement.settlement import find_work_left

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tests.judging.builders import SETTINGS, reply_row, requests_for
+from tests.judging.builders import SETTINGS, most_each, reply_row, requests_for
 from tests.loopback.faults.servers import FaultyServer
 from tests.projects import make_project
 from tests.responses.builders import wait_until
@@ -24,7 +24,7 @@ from tournament_assets.foundation.errors import (
 )
 from tournament_assets.judging.batch_service import AsksDirectly, ReplyRow, SubmittedRequest
 from tournament_assets.judging.costs.estimates import measure_workload
-from tournament_assets.judging.costs.prices import load_newest_prices, most_usd
+from tournament_assets.judging.costs.prices import load_newest_prices
 from tournament_assets.judging.settlement.records import JudgingScope, verdicts_of
 from tournament_assets.judging.settlement.sessions import Piece, Sleep, Tally, run_together
 from tournament_assets.ledger import Ledger
@@ -124,7 +124,7 @@ def planned_usd() -> float:
 
 def most_of_one() -> float:
     """The most that one dimension can cost."""
-    return sum(most_usd(each, PRICES, "batch") or 0.0 for each in requests_of("factuality"))
+    return sum(most_each(requests_of("factuality"), PRICES))
 
 
 @contextmanager

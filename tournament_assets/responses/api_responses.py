@@ -23,7 +23,8 @@ from tournament_assets.judging.batch_service import (
     TokenUsage,
 )
 from tournament_assets.judging.costs.prices import BudgetTerms, PriceList, month_start
-from tournament_assets.judging.requests.requests import ModelRequest, printable
+from tournament_assets.judging.requests.columns import ModelRequest
+from tournament_assets.judging.requests.requests import printable
 from tournament_assets.judging.settlement.harvest import is_final
 from tournament_assets.judging.settlement.records import RESPONSES, JudgingScope, StoredReply
 from tournament_assets.judging.settlement.recovery import PlannedRequest, refuse_to_repay

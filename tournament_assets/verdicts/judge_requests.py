@@ -27,13 +27,16 @@ from tournament_assets.judging.costs.prices import (
     load_newest_prices,
     most_usd,
 )
-from tournament_assets.judging.requests.requests import (
-    JudgeRequest,
+from tournament_assets.judging.requests.columns import (
     KeyPositions,
     ModelRequest,
     Selection,
+    columns_of,
+    keys_of,
+)
+from tournament_assets.judging.requests.requests import (
+    JudgeRequest,
     effort_of,
-    request_keys,
 )
 from tournament_assets.judging.settlement.records import JudgingScope
 from tournament_assets.judging.settlement.recovery import refuse_to_repay, rejudge_requests
@@ -268,7 +271,7 @@ def _priced(
             continue
         effort = effort_of(requests[0].params)
         tokens = observe_run(ledger, terms, model, effort, since=since)
-        most = max(request.params["max_tokens"] for request in requests)
+        most = int(columns_of(requests).caps.max())
         workload = measure_workload(
             requests, find_answered=lambda _keys: frozenset(), tokens_per_reply=min(tokens, most)
         )
@@ -443,7 +446,7 @@ class _Asking:
     def find(self, part: JudgeWork) -> WorkLeft:
         """Return what the ledger lacks."""
         return find_work_left(
-            request_keys(part.requests),
+            keys_of(part.requests),
             scope=part.scope,
             ledger=self.ledger,
             reply_format=self.plan.config.judging.reply_format,
@@ -614,11 +617,8 @@ class _Asking:
         # Where something is still under way, each scope is checked when its own has been collected.
         if len(parts) > 1 and not any(todo[part.scope].open_batches for part in parts):
             check_affordable(plans, terms=terms, ledger=self.ledger, since=datetime.now(UTC))
-        most = (
-            most_usd(request, terms.prices, channel) or 0.0
-            for requests, channel in plans
-            for request in requests
-        )
+        prices = [most_usd(requests, terms.prices, channel) for requests, channel in plans]
+        most = (dollars for of_plan in prices if of_plan is not None for dollars in of_plan)
         return budget.affordable(most) < sum(len(requests) for requests, _ in plans)
 
 

@@ -18,7 +18,7 @@ from tournament_assets.audits.missingness import (
 )
 from tournament_assets.judging.batch_service import TOKEN_NAMES
 from tournament_assets.judging.requests.pairs import PairToJudge
-from tournament_assets.judging.requests.requests import JudgeRequest
+from tournament_assets.judging.requests.requests import ShownPair
 from tournament_assets.judging.requests.verdict_parsing import (
     ReplyFormat,
     classify_reply,
@@ -128,7 +128,7 @@ _REQUESTS_AT_ONCE = 1_000
 
 
 def reply_rows(
-    requests: Iterable[JudgeRequest],
+    requests: Iterable[ShownPair],
     pairs: Sequence[PairToJudge],
     find_replies: FindReplies,
     rubric: Rubric,
@@ -155,7 +155,7 @@ def reply_rows(
 
 
 def _rows_of(
-    requests: Iterable[JudgeRequest],
+    requests: Iterable[ShownPair],
     by_key: Mapping[str, Sequence[StoredReply]],
     sources: Mapping[str, str],
     rubric: Rubric,
@@ -174,7 +174,7 @@ def _rows_of(
             entrant_b=request.entrant_b,
             presentation=request.presentation.value,
             request_key=request.request_key,
-            judge_model=request.params["model"],
+            judge_model=request.model,
             rubric_version=rubric.version,
             rubric_hash=rubric.content_hash,
         )
@@ -191,7 +191,7 @@ def _rows_of(
                 name: getattr(reply.usage, name, None) for name in TOKEN_NAMES
             }
             if reply.result_type == "succeeded":
-                note_model(request.params["model"], reply.model)
+                note_model(request.model, reply.model)
             yield row(
                 **tokens,
                 attempt=reply.attempt,

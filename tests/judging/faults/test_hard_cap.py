@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tests.judging.builders import PAIR, SETTINGS, Progress, quick, requests_for
+from tests.judging.builders import PAIR, SETTINGS, Progress, most_each, quick, requests_for
 from tests.judging.faults.conftest import connect
 from tests.loopback.faults.servers import FaultyServer
 from tests.postgresql import PostgresServer
@@ -22,7 +22,6 @@ from tournament_assets.judging.costs.prices import (
     BudgetTerms,
     PriceList,
     load_newest_prices,
-    most_usd,
 )
 from tournament_assets.judging.requests.requests import JudgeRequests
 from tournament_assets.judging.settlement.records import JudgingScope
@@ -52,7 +51,7 @@ def asked(n_pairs: int, dimension: str = "0", *, max_tokens: int = 2000) -> Judg
 
 def most_of(requests: JudgeRequests, channel: Channel = "batch") -> float:
     """The most that some requests cost together."""
-    return sum(most_usd(request, PRICES, channel) or 0.0 for request in requests)
+    return sum(most_each(requests, PRICES, channel))
 
 
 def terms(limit_usd: float | None, prices: PriceList = PRICES) -> BudgetTerms:

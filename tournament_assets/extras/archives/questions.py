@@ -32,7 +32,11 @@ from tournament_assets.foundation.yaml_files import parse_yaml
 from tournament_assets.judging.batch_service import AsksDirectly, MessageParams
 from tournament_assets.judging.costs.estimates import measure_workload
 from tournament_assets.judging.costs.prices import BudgetTerms, load_newest_prices
-from tournament_assets.judging.requests.requests import ModelRequest, printable, with_larger_cap
+from tournament_assets.judging.requests.columns import (
+    ModelRequest,
+    with_larger_cap,
+)
+from tournament_assets.judging.requests.requests import printable
 from tournament_assets.judging.requests.verdict_parsing import Members, parse_answer
 from tournament_assets.judging.settlement.records import JudgingLedger, JudgingScope, StoredReply
 from tournament_assets.judging.settlement.sessions import (

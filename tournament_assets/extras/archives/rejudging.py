@@ -28,7 +28,7 @@ from tournament_assets.extras.archives.runs import ArchiveContents, ArchivedRun
 from tournament_assets.extras.archives.tables import Table, fact, format_score
 from tournament_assets.foundation.errors import TournamentError
 from tournament_assets.judging.batch_service import AsksDirectly
-from tournament_assets.judging.requests.requests import ModelRequest
+from tournament_assets.judging.requests.columns import ModelRequest
 from tournament_assets.ledger import Ledger
 from tournament_assets.reports.report_tables import Document, ReportSection
 from tournament_assets.storage.atomic_files import write_bytes_atomically

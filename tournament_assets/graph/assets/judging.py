@@ -13,8 +13,12 @@ from tournament_assets.foundation.formatting import format_usd
 from tournament_assets.graph.outputs import Check, Made, Metadata, Shown, known, markdown_table
 from tournament_assets.graph.rows import COLLECTS_TAG, Options, StartedAt, Step, ThisDimension
 from tournament_assets.judging.costs.estimates import JudgingEstimate
+from tournament_assets.judging.requests.columns import KeyPositions
 from tournament_assets.judging.requests.pairs import PairToJudge, split_identical
-from tournament_assets.judging.requests.requests import JudgeRequests, KeyPositions, by_pair
+from tournament_assets.judging.requests.requests import (
+    JudgeRequests,
+    by_pair,
+)
 from tournament_assets.judging.settlement.records import JudgingScope
 from tournament_assets.judging.settlement.sessions import Tally
 from tournament_assets.preparing.estimates import estimate_pairs, requests_of_share
@@ -432,7 +436,7 @@ def _reply_metadata(
 ) -> Metadata:
     return {
         "presentations": sum(map(len, requests)),
-        "distinct_requests": sum(each.n_distinct for each in requests),
+        "distinct_requests": sum(len(KeyPositions(each)) for each in requests),
         **_tally_metadata([tally]),
         "replies_pending": counted.results["pending"],
         "presentations_identical": counted.results["identical"],

@@ -3,9 +3,10 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
-from heapq import nlargest
 
-from tournament_assets.judging.batch_service import Channel, MessageParams, TokenCounter
+import numpy as np
+
+from tournament_assets.judging.batch_service import Channel, TokenCounter
 from tournament_assets.judging.costs.prices import (
     Budget,
     Cost,
@@ -14,7 +15,12 @@ from tournament_assets.judging.costs.prices import (
     Spending,
     most_usd,
 )
-from tournament_assets.judging.requests.requests import ModelRequest
+from tournament_assets.judging.requests.columns import (
+    KeyPositions,
+    ModelRequest,
+    Selection,
+    columns_of,
+)
 
 CHARACTERS_PER_TOKEN = 4.0
 """English text; the provider's own count differs by some per cent."""
@@ -472,69 +478,53 @@ def measure_workload(
     Raises:
         JudgeError: If the counter does not say.
     """
-    most: dict[str, float | None] = {}
-    message_tokens: dict[str, int] = {}
-    presentations, prefix = 0, ""
-    for request in requests:
-        if not presentations:
-            prefix = _cached_prefix(request.params)
-        presentations += 1
-        message_tokens[request.request_key] = _tokens(_varying_text(request.params))
-        if prices is not None:
-            most[request.request_key] = most_usd(request, prices, channel)
-    answered = find_answered(message_tokens.keys())
-    sent = (under_way & message_tokens.keys()) - answered
-    all_tokens = sum(message_tokens.values())
-    counted, correction = 0, 1.0
+    positions = KeyPositions(requests)
+    columns = columns_of(requests)
+    keys, first = list(positions), positions.first
+    answered = find_answered(keys)
+    sent = {key for key in keys if key in under_way} - answered
+    is_open = np.array([key not in answered and key not in sent for key in keys], dtype=bool)
+    left = Selection(requests, first[is_open])
+    counted, correction = (0, 1.0) if counter is None else _correct(left, counter)
+    tokens = np.round(columns.characters[first] / CHARACTERS_PER_TOKEN)
     if counter is not None:
-        open_keys = message_tokens.keys() - answered - sent
-        counted, correction = _correct(requests, open_keys, counter)
-        message_tokens = {key: round(tokens * correction) for key, tokens in message_tokens.items()}
-        all_tokens = sum(message_tokens.values())
-    open_usd = [most.get(key) for key in message_tokens if key not in answered and key not in sent]
+        tokens = np.round(tokens * correction)
+    most = None if prices is None else most_usd(left, prices, channel)
+    prefix_characters = columns.prefix_characters[:1].sum()
+    prefix_tokens = round(float(prefix_characters / CHARACTERS_PER_TOKEN))
     ahead = 0
-    if has_trial and len(open_usd) > 1:
-        wanted = min(MOST_AHEAD, -(-len(message_tokens) // ONE_AHEAD_IN)) - len(answered)
-        ahead = min(max(1, wanted), len(open_usd))
-    if prices is not None:
+    if has_trial and len(left) > 1:
+        wanted = min(MOST_AHEAD, -(-len(keys) // ONE_AHEAD_IN)) - len(answered)
+        ahead = min(max(1, wanted), len(left))
+    if prices is not None and most is not None:
         more = 1.0 / prices.discount(channel) - 1.0
-        open_usd += [more * usd for usd in nlargest(ahead, (each or 0.0 for each in open_usd))]
+        most = np.concatenate([most, more * np.sort(most)[len(most) - ahead :]])
     return Workload(
-        presentations=presentations + identical,
+        presentations=len(requests) + identical,
         identical=identical,
-        distinct=len(message_tokens),
+        distinct=len(keys),
         answered=len(answered),
         under_way=len(sent),
-        prefix_tokens=round(_tokens(prefix) * correction),
-        message_tokens=all_tokens - sum(message_tokens[key] for key in answered | sent),
-        distinct_message_tokens=all_tokens,
+        prefix_tokens=round(prefix_tokens * correction),
+        message_tokens=int(tokens[is_open].sum()),
+        distinct_message_tokens=int(tokens.sum()),
         tokens_per_reply=tokens_per_reply,
-        most_usd=_sum_known(open_usd),
+        most_usd=None if most is None else float(most.sum()),
         counted=counted,
         correction=correction,
         ahead=ahead,
     )
 
 
-def _correct(
-    requests: Sequence[ModelRequest], keys: AbstractSet[str], counter: TokenCounter
-) -> tuple[int, float]:
+def _correct(left: Selection, counter: TokenCounter) -> tuple[int, float]:
     """Return how many requests were counted, and the factor that corrects the estimate."""
-    first: dict[str, int] = {}
-    for position, request in enumerate(requests):
-        if request.request_key in keys:
-            first.setdefault(request.request_key, position)
-    positions = list(first.values())
-    step = max(1.0, len(positions) / SAMPLED_REQUESTS)
-    sample = [
-        requests[positions[int(number * step)]].params
-        for number in range(min(SAMPLED_REQUESTS, len(positions)))
-    ]
-    by_characters = sum(
-        _tokens(_cached_prefix(params)) + _tokens(_varying_text(params)) for params in sample
-    )
-    counted = sum(counter.count_tokens(params) for params in sample)
-    return len(sample), counted / by_characters if by_characters else 1.0
+    step = max(1.0, len(left) / SAMPLED_REQUESTS)
+    places = [int(number * step) for number in range(min(SAMPLED_REQUESTS, len(left)))]
+    columns = left.columns.take(places)
+    characters = (columns.characters, columns.prefix_characters)
+    by_characters = sum(np.round(each / CHARACTERS_PER_TOKEN).sum() for each in characters)
+    counted = sum(counter.count_tokens(left[place].params) for place in places)
+    return len(places), float(counted / by_characters) if by_characters else 1.0
 
 
 def _sum_known(amounts: Iterable[float | None]) -> float | None:
@@ -544,19 +534,3 @@ def _sum_known(amounts: Iterable[float | None]) -> float | None:
             return None
         total += amount
     return total
-
-
-def _cached_prefix(params: MessageParams) -> str:
-    """Return what is marked as a prefix for the cache; a model's own responses have none."""
-    system = params.get("system", "")
-    return "" if isinstance(system, str) else system[0]["text"]
-
-
-def _varying_text(params: MessageParams) -> str:
-    system = params.get("system", "")
-    message = str(params["messages"][0]["content"])
-    return system + message if isinstance(system, str) else message
-
-
-def _tokens(text: str) -> int:
-    return round(len(text) / CHARACTERS_PER_TOKEN)

@@ -1,7 +1,7 @@
 """The cost of judging, from billed tokens and dated prices; and what may be spent on it."""
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cache
@@ -9,13 +9,16 @@ from importlib import resources
 from importlib.resources.abc import Traversable
 from typing import Any, Literal
 
+import numpy as np
+from numpy.typing import NDArray
+
 from tournament_assets.foundation.errors import BudgetError
 from tournament_assets.foundation.extensions import added_rows_by_name
-from tournament_assets.foundation.fingerprints import canonical_json, fingerprint
+from tournament_assets.foundation.fingerprints import fingerprint
 from tournament_assets.foundation.formatting import format_usd
 from tournament_assets.foundation.yaml_files import read_yaml
 from tournament_assets.judging.batch_service import TOKEN_NAMES, Channel, TokenUsage
-from tournament_assets.judging.requests.requests import ModelRequest, serialised_size
+from tournament_assets.judging.requests.columns import ModelRequest, columns_of
 from tournament_assets.tournament.config import TournamentConfig
 from tournament_assets.tournament.judge_services import is_free_model
 from tournament_assets.tournament.judges import ConfiguredPrice
@@ -481,37 +484,42 @@ def month_start(moment: datetime) -> datetime:
 
 
 def most_usd(
-    request: ModelRequest,
+    requests: Sequence[ModelRequest],
     prices: PriceList,
     channel: Channel,
     *,
     prefix_tokens: int | None = None,
-) -> float | None:
-    """Return the most that a request can cost, in US dollars; None if it has no price.
+) -> NDArray[np.float64] | None:
+    """Return the most that each request to one model can cost, in US dollars.
 
-    No token is shorter than a byte, so the request cannot have more tokens than bytes as it
+    No token is shorter than a byte, so a request cannot have more tokens than bytes as it
     travels; all of its prefix may be written to the cache; and no reply has more tokens than
     `max_tokens`, which a provider that keeps its word never exceeds.
 
     Args:
         prefix_tokens: What a request with the same prefix and another message was billed for
             reading; the prefix alone has fewer tokens.
+
+    Returns:
+        Dollars of each, (n_requests,); None if one of them has no price.
     """
-    params = request.params
-    if is_free_model(params["model"]):
-        return 0.0
-    price = prices.models.get(params["model"])
-    size = serialised_size(request)
-    if price is None or (price.max_prompt_tokens is not None and size > price.max_prompt_tokens):
+    if not requests:
+        return np.zeros(0)
+    model = requests[0].params["model"]
+    if is_free_model(model):
+        return np.zeros(len(requests))
+    price, columns = prices.models.get(model), columns_of(requests)
+    sizes, prefix = columns.sizes, columns.prefix_sizes
+    longest = None if price is None else price.max_prompt_tokens
+    if price is None or (longest is not None and (sizes > longest).any()):
         return None
-    system = params.get("system")
-    prefix = len(canonical_json(system).encode()) if isinstance(system, list) else 0
-    message = size - prefix
-    if prefix_tokens is not None and prefix_tokens < prefix:
-        prefix, message = prefix_tokens, len(canonical_json(params["messages"]).encode())
+    message = sizes - prefix
+    if prefix_tokens is not None:
+        message = np.where(prefix > prefix_tokens, columns.message_sizes, message)
+        prefix = np.minimum(prefix, prefix_tokens)
     dollars = (
         prefix * max(price.cache_write_1h, price.input)
         + message * price.input
-        + params["max_tokens"] * price.output
+        + columns.caps * price.output
     )
-    return float(dollars * prices.discount(channel) / 1_000_000)
+    return np.asarray(dollars * prices.discount(channel) / 1_000_000)

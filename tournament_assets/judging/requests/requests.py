@@ -6,18 +6,28 @@ with the same prompt and the same two responses are one request, asked and paid 
 """
 
 import base64
+import hashlib
 import re
-from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeVar, cast, overload
+from functools import cached_property
+from typing import Any, Protocol, cast, overload
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tournament_assets.foundation.fingerprints import canonical_json, fingerprint
 from tournament_assets.foundation.json_lines import JsonObject
 from tournament_assets.judging.batch_service import MessageParams, TextBlock
+from tournament_assets.judging.requests.columns import (
+    DIGEST_WORDS,
+    ENVELOPE_BYTES,
+    KEY_BYTES,
+    Columned,
+    ModelRequest,
+    RequestColumns,
+    empty_columns,
+)
 from tournament_assets.judging.requests.pairs import (
     PRESENTATIONS,
     PairToJudge,
@@ -30,12 +40,9 @@ from tournament_assets.tournament.judges import Rubric
 from tournament_assets.tournament.prompts import CURATED_SOURCE
 
 _FENCE_LENGTH = 8
-_KEY_BYTES = 32
-_GOLDEN_RATIO = (5**0.5 - 1) / 2
 NONCE_LENGTH = 12
 """Characters of our own name for a batch: hexadecimal digits."""
 _NONCE = re.compile(f"[0-9a-f]{{{NONCE_LENGTH}}}")
-AnyRequest = TypeVar("AnyRequest", bound="ModelRequest")
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,20 +77,6 @@ class RequestSettings:
 
 
 @dataclass(frozen=True, slots=True)
-class ModelRequest:
-    """A request to a model, with all that sending, waiting and harvesting need of it.
-
-    Attributes:
-        request_key: Names the reply in the ledger: SHA-256 of whatever the reply depends on.
-        params: The request's parameters, as JSON values named as in the Messages API; other
-            providers translate them in their own folder.
-    """
-
-    request_key: str
-    params: MessageParams
-
-
-@dataclass(frozen=True, slots=True)
 class JudgeRequest(ModelRequest):
     """One presentation of one pair, as it is sent; its key is a SHA-256 over `params`.
 
@@ -99,6 +92,43 @@ class JudgeRequest(ModelRequest):
     entrant_b: str
     presentation: Presentation
     sample: int = 1
+
+    @property
+    def model(self) -> str:
+        """The model that is asked."""
+        return self.params["model"]
+
+
+class ShownPair(Protocol):
+    """A presentation of a pair to a judge: a `JudgeRequest`, or all of it but its parameters."""
+
+    @property
+    def request_key(self) -> str:
+        """Its request's key."""
+
+    @property
+    def model(self) -> str:
+        """The model that is asked."""
+
+    @property
+    def prompt_id(self) -> str:
+        """The pair's prompt."""
+
+    @property
+    def entrant_a(self) -> str:
+        """The pair's first entrant."""
+
+    @property
+    def entrant_b(self) -> str:
+        """The pair's second entrant."""
+
+    @property
+    def presentation(self) -> Presentation:
+        """Whose response is shown as response A."""
+
+    @property
+    def sample(self) -> int:
+        """Which of their answers are shown."""
 
 
 def build_system_message(
@@ -120,6 +150,18 @@ def build_user_message(
     Every part is enclosed in tags with a fence code derived from the contents: a response would
     have to contain a hash of itself to imitate the end of its own fence.
     """
+    parts = [
+        (name, break_marks(text, of_templates=settings.breaks_templates))
+        for name, text in _parts(pair, presentation, settings)
+    ]
+    fence = fingerprint(parts)[:_FENCE_LENGTH]
+    return _fenced(((name, printable(text)) for name, text in parts), fence)
+
+
+def _parts(
+    pair: PairToJudge, presentation: Presentation, settings: RequestSettings
+) -> list[tuple[str, str]]:
+    """Return the parts of a message with their names, in order."""
     swapped = presentation is Presentation.BA
     parts = [("prompt", pair.prompt_text)]
     if settings.shows_gold_answer and pair.gold_answer is not None:
@@ -130,13 +172,16 @@ def build_user_message(
         parts.append(("expected_behavior", pair.expected_behavior))
     parts.append(("response_a", pair.response_b if swapped else pair.response_a))
     parts.append(("response_b", pair.response_a if swapped else pair.response_b))
-    parts = [
-        (name, break_marks(text, of_templates=settings.breaks_templates)) for name, text in parts
-    ]
-    fence = fingerprint(parts)[:_FENCE_LENGTH]
-    return "\n\n".join(
-        f'<{name} fence="{fence}">\n{printable(text)}\n</{name} fence="{fence}">'
-        for name, text in parts
+    return parts
+
+
+def _fenced(
+    parts: Iterable[tuple[str, str]], fence: str, *, quote: str = '"', newline: str = "\n"
+) -> str:
+    """Enclose every part in its tags; as inside of JSON where quote and newline are escaped."""
+    fenced = f"fence={quote}{fence}{quote}>"
+    return (newline * 2).join(
+        f"<{name} {fenced}{newline}{text}{newline}</{name} {fenced}" for name, text in parts
     )
 
 
@@ -148,11 +193,11 @@ def printable(text: str) -> str:
     return _LONE_SURROGATE.sub("\N{REPLACEMENT CHARACTER}", text)
 
 
-class JudgeRequests(Sequence[JudgeRequest]):
+class JudgeRequests(Columned[JudgeRequest]):
     """The presentations of every pair, in the order of the pairs, each built when it is looked at.
 
     A tournament of forty entrants has 600,000 requests of several kilobytes: only the pairs, whose
-    texts are shared, and the keys are kept.
+    texts are shared, and the columns are kept.
     """
 
     def __init__(
@@ -167,30 +212,44 @@ class JudgeRequests(Sequence[JudgeRequest]):
                 "cache_control": {"type": "ephemeral", "ttl": "1h"},
             }
         ]
-        # As bytes, side by side: texts would take five times the memory.
-        self._keys = bytearray(_KEY_BYTES * len(self))
-        self._has_key = bytearray(len(self))
 
-    @property
-    def n_distinct(self) -> int:
-        """How many distinct requests there are: pairs with the same texts share theirs."""
-        return len(KeyPositions(self))
+    @cached_property
+    def columns(self) -> RequestColumns:
+        """What is known of each request: every text and the rest are encoded once for all."""
+        settings, writer = self._settings, _KeyWriter(self._params(_MESSAGE), self._settings)
+        size = len(canonical_json(self._system).encode())
+        columns = replace(
+            empty_columns(len(self)),
+            caps=self._same(settings.max_tokens),
+            prefix_sizes=self._same(size),
+            prefix_characters=self._same(len(self._system[0]["text"])),
+        )
+        for number, pair in enumerate(self._pairs):
+            for place, presentation in enumerate(PRESENTATIONS, len(PRESENTATIONS) * number):
+                writer.write(_parts(pair, presentation, settings), columns, place)
+        return columns
 
-    def keys(self) -> Iterator[str]:
-        """Yield the requests' keys; a request whose key is known is not built for it."""
-        for position in range(len(self)):
-            if self._has_key[position]:
-                yield self._key(position)
-            else:
-                yield self._build(position).request_key
-
-    def _key(self, position: int) -> str:
-        return self._keys[_KEY_BYTES * position : _KEY_BYTES * (position + 1)].hex()
+    def _same(self, number: int) -> NDArray[np.int32]:
+        """Return a column of one number, which takes no memory."""
+        return np.broadcast_to(np.int32(number), len(self))
 
     @property
     def pairs(self) -> Sequence[PairToJudge]:
         """The pairs; each has one request per presentation."""
         return self._pairs
+
+    def shown(self, position: int) -> ShownPair:
+        """Return what the request at a place shows, without building it."""
+        pair = self.pair_of(position)
+        return _KeyedPair(
+            self.columns.key(position),
+            self._settings.judge_model,
+            pair.prompt_id,
+            pair.entrant_a,
+            pair.entrant_b,
+            PRESENTATIONS[position % len(PRESENTATIONS)],
+            pair.sample,
+        )
 
     def __len__(self) -> int:
         return len(PRESENTATIONS) * len(self._pairs)
@@ -211,11 +270,8 @@ class JudgeRequests(Sequence[JudgeRequest]):
             return [self._build(position) for position in positions]
         return self._build(positions)
 
-    def _build(self, position: int) -> JudgeRequest:
+    def _params(self, message: str) -> MessageParams:
         settings = self._settings
-        pair = self.pair_of(position)
-        presentation = PRESENTATIONS[position % len(PRESENTATIONS)]
-        message = build_user_message(pair, presentation, settings)
         params: MessageParams = {
             "model": settings.judge_model,
             "max_tokens": settings.max_tokens,
@@ -227,24 +283,96 @@ class JudgeRequests(Sequence[JudgeRequest]):
             params["output_config"] = {**params.get("output_config", {}), **output_config()}
         if settings.temperature is not None:
             params["temperature"] = settings.temperature
-        if not self._has_key[position]:
-            identity = settings.identity
-            key = fingerprint({**identity, "params": params} if identity else params)
-            self._keys[_KEY_BYTES * position : _KEY_BYTES * (position + 1)] = bytes.fromhex(key)
-            self._has_key[position] = True
+        return params
+
+    def _build(self, position: int) -> JudgeRequest:
+        pair = self.pair_of(position)
+        presentation = PRESENTATIONS[position % len(PRESENTATIONS)]
         return JudgeRequest(
-            request_key=self._key(position),
+            request_key=self.columns.key(position),
             prompt_id=pair.prompt_id,
             entrant_a=pair.entrant_a,
             entrant_b=pair.entrant_b,
             presentation=presentation,
-            params=params,
+            params=self._params(build_user_message(pair, presentation, self._settings)),
             sample=pair.sample,
         )
 
 
-def by_pair(pairs: Iterable[PairToJudge], asked: Sequence[JudgeRequests]) -> Iterator[JudgeRequest]:
-    """Yield several judges' requests pair by pair, and within a pair judge by judge.
+_MESSAGE = "the message, which differs from request to request"
+
+
+@dataclass(frozen=True, slots=True)
+class _Encoded:
+    """A text as it is hashed for its fence and as it is sent, both inside of JSON."""
+
+    hashed: bytes
+    sent: str
+    n_characters: int
+
+
+class _KeyWriter:
+    """Hashes and measures requests that differ in their message alone.
+
+    Args:
+        params: The parameters of such a request with the message `_MESSAGE`.
+    """
+
+    def __init__(self, params: MessageParams, settings: RequestSettings) -> None:
+        identity = settings.identity
+        hashed = canonical_json({**identity, "params": params} if identity else params)
+        head, tail = (part.encode() for part in hashed.split(_MESSAGE, 1))
+        self._start, self._tail = hashlib.sha256(head), tail
+        sent = len(canonical_json(params).encode()) - len(_MESSAGE)
+        self._empty_size = sent + ENVELOPE_BYTES
+        messages = canonical_json(params["messages"]).encode()
+        self._empty_message_size = len(messages) - len(_MESSAGE)
+        self._breaks_templates = settings.breaks_templates
+        self._encoded: dict[str, _Encoded] = {}
+
+    def write(self, parts: Sequence[tuple[str, str]], columns: RequestColumns, place: int) -> None:
+        """Write the row of a request with some parts."""
+        encoded = [(name, self._encode(text)) for name, text in parts]
+        hashed = b",".join(b'["%s",%s]' % (name.encode(), text.hashed) for name, text in encoded)
+        fence = hashlib.sha256(b"[%s]" % hashed).hexdigest()[:_FENCE_LENGTH]
+        message = _fenced(
+            ((name, text.sent) for name, text in encoded), fence, quote='\\"', newline="\\n"
+        ).encode()
+        digest = self._start.copy()
+        digest.update(message)
+        digest.update(self._tail)
+        columns.digests[place] = np.frombuffer(digest.digest(), dtype=DIGEST_WORDS)
+        columns.sizes[place] = self._empty_size + len(message)
+        columns.message_sizes[place] = self._empty_message_size + len(message)
+        frame = _fenced(((name, "") for name, _ in encoded), fence)
+        columns.characters[place] = len(frame) + sum(text.n_characters for _, text in encoded)
+
+    def _encode(self, text: str) -> _Encoded:
+        encoded = self._encoded.get(text)
+        if encoded is None:
+            broken = break_marks(text, of_templates=self._breaks_templates)
+            shown = printable(broken)
+            hashed = canonical_json(broken).encode("utf-8", errors="surrogatepass")
+            encoded = _Encoded(hashed, canonical_json(shown)[1:-1], len(shown))
+            self._encoded[text] = encoded
+        return encoded
+
+
+@dataclass(frozen=True, slots=True)
+class _KeyedPair:
+    """A presentation and its request's key; see `ShownPair`."""
+
+    request_key: str
+    model: str
+    prompt_id: str
+    entrant_a: str
+    entrant_b: str
+    presentation: Presentation
+    sample: int
+
+
+def by_pair(pairs: Iterable[PairToJudge], asked: Sequence[JudgeRequests]) -> Iterator[ShownPair]:
+    """Yield several judges' presentations pair by pair, and within a pair judge by judge.
 
     Args:
         asked: The requests to each judge, about these pairs or some of them in the same order.
@@ -253,7 +381,7 @@ def by_pair(pairs: Iterable[PairToJudge], asked: Sequence[JudgeRequests]) -> Ite
     for pair in pairs:
         for index, requests in enumerate(asked):
             while places[index] < len(requests) and requests.pair_of(places[index]) is pair:
-                yield requests[places[index]]
+                yield requests.shown(places[index])
                 places[index] += 1
 
 
@@ -263,26 +391,6 @@ def effort_of(params: Mapping[str, Any]) -> str | None:
     thinking = params.get("thinking", {})
     kind = thinking.get("budget_tokens", thinking.get("type"))
     return " ".join(str(word) for word in (effort, kind) if word is not None) or None
-
-
-def with_larger_cap(request: AnyRequest) -> AnyRequest:
-    """Return the same request with twice the reply cap; it keeps its key."""
-    return _with_cap(request, 2 * request.params["max_tokens"])
-
-
-def with_smaller_cap(request: AnyRequest, n_tokens: int) -> AnyRequest:
-    """Return the same request with a cap of some tokens, besides those that it gives to thinking.
-
-    It keeps its key: a reply that is not cut off is the same under any cap.
-    """
-    given: Mapping[str, Any] = request.params
-    n_tokens += given.get("thinking", {}).get("budget_tokens", 0)
-    return _with_cap(request, min(n_tokens, request.params["max_tokens"]))
-
-
-def _with_cap(request: AnyRequest, max_tokens: int) -> AnyRequest:
-    params: MessageParams = {**request.params, "max_tokens": max_tokens}
-    return replace(request, params=params)
 
 
 def custom_id(nonce: str, request_key: str) -> str:
@@ -303,7 +411,7 @@ def request_key_of(name: str, *, nonce: str) -> str | None:
         decoded = base64.urlsafe_b64decode(name.removeprefix(prefix) + "=")
     except ValueError:
         return None
-    if len(decoded) != _KEY_BYTES or custom_id(nonce, decoded.hex()) != name:
+    if len(decoded) != KEY_BYTES or custom_id(nonce, decoded.hex()) != name:
         return None
     return decoded.hex()
 
@@ -313,113 +421,3 @@ def read_custom_id(name: str) -> tuple[str, str] | None:
     nonce = name[:NONCE_LENGTH]
     key = request_key_of(name, nonce=nonce) if _NONCE.fullmatch(nonce) else None
     return None if key is None else (nonce, key)
-
-
-def serialised_size(request: ModelRequest) -> int:
-    """Return the bytes of a request as it is sent, for cutting batches."""
-    return len(canonical_json(request.params).encode()) + 100
-
-
-def request_keys(requests: Iterable[ModelRequest]) -> Iterator[str]:
-    """Yield the requests' keys, in their order, without building a request whose key is known."""
-    if isinstance(requests, JudgeRequests):
-        return requests.keys()
-    return (request.request_key for request in requests)
-
-
-class KeyPositions(Mapping[str, int]):
-    """The first position of each distinct request, by its key, in the requests' order.
-
-    Kept as sorted digests in an array: a dictionary of texts would take six times the memory.
-    """
-
-    def __init__(self, requests: Iterable[ModelRequest]) -> None:
-        joined = bytearray()
-        for key in request_keys(requests):
-            joined += bytes.fromhex(key)
-        digests = np.frombuffer(joined, dtype=">u8").reshape(-1, _KEY_BYTES // 8)
-        digests = digests.astype(np.uint64)  # (n_requests, 4)
-        # Stable, so that of equal digests the first one of the requests comes first.
-        order = np.lexsort(digests.T[::-1])
-        digests = digests[order]
-        is_first = np.ones(len(order), dtype=bool)
-        is_first[1:] = (digests[1:] != digests[:-1]).any(axis=1)
-        self._positions = order[is_first].astype(np.uint32)
-        self._digests = digests[is_first]
-        self._leading = np.ascontiguousarray(self._digests[:, 0])
-
-    def __len__(self) -> int:
-        return len(self._positions)
-
-    def __iter__(self) -> Iterator[str]:
-        for place in np.argsort(self._positions):
-            yield self._digests[place].astype(">u8").tobytes().hex()
-
-    def __getitem__(self, key: str) -> int:
-        digest = np.frombuffer(bytes.fromhex(key), dtype=">u8").astype(np.uint64)
-        place = int(np.searchsorted(self._leading, digest[0]))
-        while place < len(self) and self._leading[place] == digest[0]:
-            if (self._digests[place] == digest).all():
-                return int(self._positions[place])
-            place += 1
-        raise KeyError(key)
-
-
-class Selection(Sequence[ModelRequest]):
-    """Some of the requests, each built when it is looked at.
-
-    Args:
-        requests: All of them.
-        positions: Positions of the chosen requests.
-        cut_off: Positions of the chosen requests that get a larger reply cap.
-    """
-
-    def __init__(
-        self,
-        requests: Sequence[ModelRequest],
-        positions: Sequence[int],
-        cut_off: AbstractSet[int] = frozenset(),
-    ) -> None:
-        self._requests = requests
-        self._positions = positions
-        self._cut_off = cut_off
-
-    def __len__(self) -> int:
-        return len(self._positions)
-
-    @overload
-    def __getitem__(self, index: int) -> ModelRequest: ...
-
-    @overload
-    def __getitem__(self, index: slice) -> "Selection": ...
-
-    def __getitem__(self, index: int | slice) -> "ModelRequest | Selection":
-        if isinstance(index, slice):
-            return Selection(self._requests, self._positions[index], self._cut_off)
-        position = self._positions[index]
-        request = self._requests[position]
-        return with_larger_cap(request) if position in self._cut_off else request
-
-    def spread(self, most: int) -> "Selection":
-        """Return some of them, evenly spread; even the first few are far apart."""
-        size = min(most, len(self))
-        order = sorted(range(size), key=lambda number: number * _GOLDEN_RATIO % 1)
-        positions = [self._positions[number * len(self) // size] for number in order]
-        return Selection(self._requests, positions, self._cut_off)
-
-    def drop(self, positions: AbstractSet[int]) -> "Selection":
-        """Return those that do not have one of some positions, without building any."""
-        left = array("L", (each for each in self._positions if each not in positions))
-        return Selection(self._requests, left, self._cut_off)
-
-    def without(self, answered: AbstractSet[str]) -> "Selection":
-        """Return those whose key is not among the answered ones."""
-        left = array(
-            "L",
-            (
-                position
-                for position, request in zip(self._positions, self, strict=True)
-                if request.request_key not in answered
-            ),
-        )
-        return Selection(self._requests, left, self._cut_off)

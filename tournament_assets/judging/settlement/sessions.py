@@ -12,6 +12,9 @@ from datetime import UTC, datetime
 from queue import SimpleQueue
 from typing import Any, Generic, Protocol, TypeVar
 
+import numpy as np
+from numpy.typing import NDArray
+
 from tournament_assets.foundation.errors import (
     InterruptedWorkError,
     JudgeError,
@@ -27,7 +30,7 @@ from tournament_assets.judging.batch_service import (
     takes_batches,
 )
 from tournament_assets.judging.costs.prices import BudgetTerms, most_usd
-from tournament_assets.judging.requests.requests import ModelRequest
+from tournament_assets.judging.requests.columns import ModelRequest
 from tournament_assets.judging.requests.verdict_parsing import ReplyFormat
 from tournament_assets.judging.settlement.records import (
     DIRECT_AT_ONCE,
@@ -294,14 +297,16 @@ class JudgingSession:
         """How requests are sent."""
         return self.terms.channel if takes_batches(self.service) else "direct"
 
-    def most_usd(self, request: ModelRequest, channel: Channel) -> float | None:
-        """Return the most that a request can cost; None if it has no price, or none is needed."""
+    def most_usd(
+        self, requests: Sequence[ModelRequest], channel: Channel
+    ) -> NDArray[np.float64] | None:
+        """Return the most that each request can cost; None if none is needed or one is unknown."""
         budget = self.terms.budget
         if budget is None:
             return None
         # Requests for verdicts have one prefix in common; those for responses need not.
         prefix_tokens = None if self.terms.reply_format is None else self.seen.least_read
-        return most_usd(request, budget.prices, channel, prefix_tokens=prefix_tokens)
+        return most_usd(requests, budget.prices, channel, prefix_tokens=prefix_tokens)
 
     @property
     def lower_cap(self) -> int | None:

@@ -8,7 +8,6 @@ request that warms the prompt cache for the others.
 """
 
 import threading
-from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from concurrent.futures import ThreadPoolExecutor, wait
@@ -24,13 +23,14 @@ from tournament_assets.judging.batch_service import (
     ReplyRow,
     SubmittedRequest,
 )
-from tournament_assets.judging.requests.requests import (
+from tournament_assets.judging.requests.columns import (
     KeyPositions,
     ModelRequest,
     Selection,
-    custom_id,
-    with_smaller_cap,
+    columns_of,
+    keys_of,
 )
+from tournament_assets.judging.requests.requests import custom_id
 from tournament_assets.judging.requests.verdict_parsing import (
     ReplyFormat,
     needs_second_question,
@@ -63,7 +63,7 @@ from tournament_assets.judging.settlement.sessions import (
 from tournament_assets.judging.settlement.submission import (
     adopt_batch,
     create_batches,
-    cut_batches,
+    cut_batch,
     wait_for_room,
     write_intent,
 )
@@ -560,7 +560,7 @@ class _Settlement:
             scope=self._session.scope,
             ledger=self._session.ledger,
             reply_format=self._session.terms.reply_format,
-            max_tokens=self._requests[0].params["max_tokens"] if self._requests else 0,
+            max_tokens=int(columns_of(self._requests).caps[:1].sum()),
         )
         return todo.without(self._session.tally.withheld | self._given_up)
 
@@ -571,7 +571,7 @@ class _Settlement:
     def _select(
         self, keys: Iterable[str], replies: Mapping[str, StoredReply] = MappingProxyType({})
     ) -> Selection:
-        positions = array("L", (self._positions[key] for key in keys))
+        positions = [self._positions[key] for key in keys]
         cut_off = {
             self._positions[key]
             for key, reply in replies.items()
@@ -650,15 +650,13 @@ class _Settlement:
         uncollected: list[SubmittedBatch] = []
         waits = session.waits()
         while requests:
-            part = next(
-                cut_batches(
-                    requests,
-                    max_requests=session.terms.max_batch_requests,
-                    max_bytes=session.terms.max_batch_bytes,
-                )
+            part = cut_batch(
+                requests,
+                max_requests=session.terms.max_batch_requests,
+                max_bytes=session.terms.max_batch_bytes,
             )
             if session.lower_cap is not None and attempt == _FIRST:
-                part = [with_smaller_cap(each, session.lower_cap) for each in part]
+                part = part.capped(session.lower_cap)
             created = create_batches(session, part, attempt=attempt)
             uncollected += created.batches
             requests = requests[created.n_requests :]
@@ -678,6 +676,5 @@ class _Settlement:
         collect_batches(session, uncollected)
 
     def _unanswered(self, requests: Selection, *, attempt: int) -> Selection:
-        keys = (request.request_key for request in requests)
-        answered = self._session.ledger.answered_keys(keys, attempt=attempt)
+        answered = self._session.ledger.answered_keys(keys_of(requests), attempt=attempt)
         return requests.without(answered | self._session.tally.withheld)

@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import islice
 
+import numpy as np
+
 from tournament_assets.foundation.errors import JudgeError, JudgeFailure, JudgeWaitingError
 from tournament_assets.judging.batch_service import (
     UNPARSABLE,
@@ -23,13 +25,12 @@ from tournament_assets.judging.batch_service import (
     SubmittedRequest,
     TakesBatches,
 )
+from tournament_assets.judging.requests.columns import ModelRequest, Selection, keys_of
 from tournament_assets.judging.requests.requests import (
     NONCE_LENGTH,
-    ModelRequest,
     custom_id,
     effort_of,
     request_key_of,
-    serialised_size,
 )
 from tournament_assets.judging.settlement.harvest import record_part
 from tournament_assets.judging.settlement.records import (
@@ -192,13 +193,10 @@ class Created:
     n_requests: int
 
 
-def cut_batches(
-    requests: Iterable[ModelRequest],
-    *,
-    max_requests: int | None = None,
-    max_bytes: int | None = None,
-) -> Iterator[list[ModelRequest]]:
-    """Cut a list of requests into batches that the provider accepts.
+def cut_batch(
+    requests: Selection, *, max_requests: int | None = None, max_bytes: int | None = None
+) -> Selection:
+    """Return as many requests, from the first on, as the provider accepts as one batch.
 
     Args:
         max_requests: The most requests of one batch, where the provider takes less than usual.
@@ -206,17 +204,10 @@ def cut_batches(
     """
     most = min(MAX_BATCH_REQUESTS, max_requests or MAX_BATCH_REQUESTS)
     most_bytes = min(MAX_BATCH_BYTES, max_bytes or MAX_BATCH_BYTES)
-    batch: list[ModelRequest] = []
-    size = 0
-    for request in requests:
-        bytes_needed = serialised_size(request)
-        if batch and (len(batch) == most or size + bytes_needed > most_bytes):
-            yield batch
-            batch, size = [], 0
-        batch.append(request)
-        size += bytes_needed
-    if batch:
-        yield batch
+    part = requests[:most]
+    n_fitting = int(np.searchsorted(part.columns.sizes.cumsum(), most_bytes, side="right"))
+    # One that is larger than a batch may be is left to the provider to refuse.
+    return part[: max(1, n_fitting)]
 
 
 def create_batches(
@@ -280,8 +271,7 @@ def write_intent(
     nonce, begun_at = secrets.token_hex(NONCE_LENGTH // 2), session.clock.now()
     model = requests[0].params["model"]
     terms = session.terms.budget
-    most = [session.most_usd(each, channel) for each in requests]
-    priced = [dollars for dollars in most if dollars is not None]
+    most = session.most_usd(requests, channel)
     n_requests = session.ledger.record_intent(
         session.lease,
         BatchIntent(
@@ -290,8 +280,8 @@ def write_intent(
             attempt=attempt,
             channel=channel,
             begun_at=begun_at,
-            request_keys=[request.request_key for request in requests],
-            most_usd=priced if len(priced) == len(most) else None,
+            request_keys=list(keys_of(requests)),
+            most_usd=None if most is None else most.tolist(),
             rates=None if terms is None else terms.prices.rates(model, channel=channel),
             at_once=session.terms.max_in_flight,
             effort=effort_of(requests[0].params),
@@ -314,7 +304,8 @@ def wait_for_room(
     budget = None if terms is None else session.ledger.draw_up_budget(terms)
     if terms is None or budget is None:
         return
-    most = session.most_usd(request, channel)
+    dollars = session.most_usd([request], channel)
+    most = None if dollars is None else float(dollars[0])
     model, cap = request.params["model"], request.params["max_tokens"]
     what = f"the next request of {model}, at max_tokens {cap:,},"
     # Nobody else will read what the service withholds from this very run.
