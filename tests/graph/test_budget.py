@@ -13,9 +13,13 @@ from tournament_assets.judging.requests.requests import (
     JudgeRequests,
     RequestSettings,
 )
+from tournament_assets.judging.settlement.sessions import SeenReplies
 from tournament_assets.ledger import Ledger
 from tournament_assets.tournament.judges import Rubric
-from tournament_assets.verdicts.judge_requests import build_approval, judging_terms
+from tournament_assets.verdicts.spending_plans import (
+    build_approval,
+    judging_terms,
+)
 
 from .bills import OPUS, begin, bill, ledger_of, make_priced_project, plan_of
 
@@ -58,7 +62,7 @@ class Treasurer:
             plan = replace(plan, config=plan.config.model_copy(update={"judging": judging}))
         terms = judging_terms(plan, since=self.since, judges=plan.config.judges)
         approval = build_approval(terms, ledger=self.ledger)
-        approval(requests(count, model), channel)
+        approval.check(requests(count, model), channel, SeenReplies())
 
     def smallest_budget(self, count: int = 100, *, channel: Channel = "batch") -> float:
         """Find the smallest budget that lets some requests pass."""

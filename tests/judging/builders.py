@@ -86,6 +86,18 @@ def most_each(
     return [float(dollars) for dollars in most]
 
 
+class Approving(sessions.ApproveAnything):
+    """An approval by a function, such as one that raises; all is tight if it returns true."""
+
+    def __init__(self, approve: Callable[[Sequence[ModelRequest], Channel], object]) -> None:
+        self._approve = approve
+
+    def check(
+        self, requests: Sequence[ModelRequest], channel: Channel, _seen: sessions.SeenReplies
+    ) -> bool:
+        return bool(self._approve(requests, channel))
+
+
 def keys_of(n_pairs: int) -> list[str]:
     """Return the keys of `requests_for` that many pairs, in order."""
     return [request.request_key for request in requests_for(n_pairs)]
@@ -189,19 +201,13 @@ def patience(
 
 
 def waiting_of(
-    *, prewarm_wait_seconds: float | None = None, grace_seconds: float = 600.0, **waiting: Any
+    *, prewarms: bool = False, grace_seconds: float = 600.0, **waiting: Any
 ) -> dict[str, Any]:
-    """Return what a session is told of its waits; a deadline may be over at once.
-
-    Args:
-        prewarm_wait_seconds: Wait so long for a request that is sent ahead; None sends none.
-    """
-    if prewarm_wait_seconds is not None:
-        waiting["prewarm_wait_seconds"] = prewarm_wait_seconds
+    """Return what a session is told of its waits; a deadline may be over at once."""
     return {
         "waiting": Waiting(direct_fallback=True).model_copy(update=waiting),
         "grace_seconds": grace_seconds,
-        "prewarms": prewarm_wait_seconds is not None,
+        "prewarms": prewarms,
     }
 
 

@@ -15,7 +15,7 @@ from tournament_assets.judging.settlement.settlement import ask_directly
 from tournament_assets.judging.settlement.submission import write_intent
 
 from .bench import Bench
-from .builders import failure, failures, keys_of, reply_row, requests_for
+from .builders import Approving, failure, failures, keys_of, reply_row, requests_for
 from .fake_judge import FakeJudge, failing, key_in
 from .fake_ledger import FakeLedger
 
@@ -272,7 +272,7 @@ def test_a_server_that_is_gone_stops_the_run_and_keeps_what_it_said(bench: Bench
 
 def test_what_the_budget_has_no_room_for_is_approved_at_the_direct_price(bench: Bench) -> None:
     channels: list[str] = []
-    settle(bench, 1, approve=lambda _requests, channel: channels.append(channel))
+    settle(bench, 1, approval=Approving(lambda _requests, channel: channels.append(channel)))
     assert channels == ["direct"]
 
 

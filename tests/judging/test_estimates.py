@@ -1,10 +1,12 @@
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
 from tournament_assets.judging.costs.estimates import (
     Workload,
@@ -18,6 +20,7 @@ from tournament_assets.judging.costs.prices import (
     Spending,
     load_newest_prices,
 )
+from tournament_assets.judging.requests.columns import ModelRequest
 from tournament_assets.judging.requests.requests import JudgeRequest, JudgeRequests
 
 from .builders import PAIR, RUBRIC, SETTINGS, keys_of, most_each, requests_for
@@ -42,20 +45,9 @@ def workload(
     )
 
 
-def answers_to(*keys: str) -> "Answered":
-    return Answered(keys)
-
-
-class Answered:
-    """A ledger that holds some replies, and how often it was asked for them."""
-
-    def __init__(self, keys: Iterable[str] = ()) -> None:
-        self.keys = frozenset(keys)
-        self.looks = 0
-
-    def __call__(self, keys: Iterable[str]) -> frozenset[str]:
-        self.looks += 1
-        return self.keys & frozenset(keys)
+def marked(requests: Sequence[ModelRequest], *keys: str) -> NDArray[np.bool_]:
+    """Whether each request has one of some keys."""
+    return np.array([each.request_key in keys for each in requests], dtype=bool)
 
 
 @pytest.mark.parametrize(
@@ -109,8 +101,8 @@ def test_the_most_that_some_may_cost_counts_those_asked_ahead_at_the_full_price(
     n_pairs: int, n_answered: int, ahead: int
 ) -> None:
     requests = requests_for(n_pairs, settings=replace(SETTINGS, judge_model="opus"))
-    answered = answers_to(*[each.request_key for each in requests[:n_answered]])
-    options: dict[str, Any] = {"find_answered": answered, "prices": PRICES}
+    answered = marked(requests, *[each.request_key for each in requests[:n_answered]])
+    options: dict[str, Any] = {"has_reply": answered, "prices": PRICES}
     with_trial = measure_workload(requests, has_trial=True, **options)
     assert with_trial.ahead == ahead
     each = most_each(requests[n_answered:], PRICES)
@@ -158,7 +150,7 @@ def test_what_the_ledger_holds_and_what_two_pairs_share_is_not_counted_again() -
     ]
     requests = JudgeRequests(pairs, RUBRIC, SETTINGS)
     measured = measure_workload(
-        requests, find_answered=answers_to(requests[0].request_key), tokens_per_reply=100
+        requests, has_reply=marked(requests, requests[0].request_key), tokens_per_reply=100
     )
     assert (measured.presentations, measured.distinct, measured.answered) == (8, 6, 1)
     assert measured.to_ask == 5
@@ -167,15 +159,16 @@ def test_what_the_ledger_holds_and_what_two_pairs_share_is_not_counted_again() -
 
 def test_what_is_under_way_is_not_asked_again_and_counts_once_if_it_came_back() -> None:
     first, second, *_ = keys_of(2)
+    requests = requests_for(2)
     measured = measure_workload(
-        requests_for(2), find_answered=answers_to(first), under_way={first, second, "another"}
+        requests, has_reply=marked(requests, first), under_way=marked(requests, first, second)
     )
     assert (measured.distinct, measured.answered, measured.under_way) == (4, 1, 1)
     assert measured.to_ask == 2
 
 
 def test_identical_pairs_are_presentations_that_nobody_is_asked_about() -> None:
-    measured = measure_workload(requests_for(2), find_answered=answers_to(), identical=6)
+    measured = measure_workload(requests_for(2), identical=6)
     assert (measured.presentations, measured.identical, measured.distinct) == (10, 6, 4)
     assert measured.to_ask == 4
 
@@ -190,18 +183,17 @@ class Counted(JudgeRequests):
         return super()._build(position)
 
 
-def test_no_request_is_built_and_the_ledger_looked_into_once() -> None:
+def test_no_request_is_built_to_measure_it() -> None:
     pairs = [replace(PAIR, prompt_id=f"p{number}") for number in range(5)]
-    requests, ledger = Counted(pairs, RUBRIC, SETTINGS), answers_to()
-    measure_workload(requests, find_answered=ledger)
+    requests = Counted(pairs, RUBRIC, SETTINGS)
+    measure_workload(requests)
     assert requests.built == 0
-    assert ledger.looks == 1
 
 
 def test_messages_are_measured_in_characters_and_the_prefix_once() -> None:
     requests = requests_for(2)
     lengths = [len(request.params["messages"][0]["content"]) for request in requests]
-    measured = measure_workload(requests, find_answered=answers_to(requests[0].request_key))
+    measured = measure_workload(requests, has_reply=marked(requests, requests[0].request_key))
     system: Any = requests[0].params["system"]
     assert measured.prefix_tokens == round(len(system[0]["text"]) / 4)
     assert measured.message_tokens == sum(round(length / 4) for length in lengths[1:])
@@ -209,7 +201,7 @@ def test_messages_are_measured_in_characters_and_the_prefix_once() -> None:
 
 
 def test_nothing_to_ask_costs_nothing() -> None:
-    measured = measure_workload(requests_for(0), find_answered=answers_to())
+    measured = measure_workload(requests_for(0))
     assert measured.cost_usd(OPUS, discount=0.5, hit_rate=0.0) == 0.0
     assert mean_request_usd([measured], OPUS, discount=0.5) == 0.0
 

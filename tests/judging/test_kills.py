@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from tournament_assets.foundation.errors import JudgeError, JudgeFailure
 from tournament_assets.judging.batch_service import ReplyRow, SubmittedRequest, TakesBatches
+from tournament_assets.judging.settlement.account import read_account
 from tournament_assets.judging.settlement.records import JudgingLedger
-from tournament_assets.judging.settlement.settlement import find_work_left
 
 from .bench import Bench
 from .builders import (
@@ -105,7 +105,7 @@ def live(bench: Bench, weather: Weather, life: Life) -> None:
             REQUESTS,
             ledger=cast("JudgingLedger", Mortal(bench.ledger, life)),
             service=cast("TakesBatches", Mortal(bench.judge, life)),
-            prewarm_wait_seconds=5.0 if weather.prewarms else None,
+            prewarms=weather.prewarms,
             max_rounds=weather.max_rounds,
         )
     except (JudgeError, Killed):
@@ -123,7 +123,7 @@ def finish(bench: Bench, weather: Weather) -> None:
 
 
 def is_done(bench: Bench) -> bool:
-    work = find_work_left(KEYS, scope=SCOPE, ledger=bench.ledger, reply_format="line")
+    work = read_account(REQUESTS, scope=SCOPE, ledger=bench.ledger, reply_format="line")
     return work.is_done
 
 

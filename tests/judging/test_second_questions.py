@@ -9,7 +9,7 @@ from tournament_assets.judging.batch_service import Channel, ReplyRow, Submitted
 from tournament_assets.judging.requests.columns import ModelRequest
 
 from .bench import Bench
-from .builders import keys_of, reply_row, requests_for
+from .builders import Approving, keys_of, reply_row, requests_for
 from .fake_judge import Answer, key_in
 
 UNREADABLE = {"text": "I cannot decide."}
@@ -67,7 +67,7 @@ def test_a_second_question_that_may_not_be_paid_is_asked_by_a_later_run() -> Non
     first, *_ = keys_of(2)
     bench = Bench(answer=saying({first: [CUT_OFF]}))
     with pytest.raises(BudgetError):
-        bench.settle(requests_for(2), approve=allow_four)
+        bench.settle(requests_for(2), approval=Approving(allow_four))
     assert bench.ledger.answered(attempt=2) == set()
     assert bench.settle(requests_for(2)).second_questions == 1
     assert bench.ledger.answered(attempt=2) == {first}
@@ -80,7 +80,7 @@ def test_approval_of_a_second_question_sees_the_larger_cap() -> None:
         caps.append([request.params["max_tokens"] for request in requests])
 
     bench = Bench(answer=saying({keys_of(1)[1]: [CUT_OFF]}))
-    bench.settle(requests_for(1), approve=note)
+    bench.settle(requests_for(1), approval=Approving(note))
     assert caps == [[1024, 1024], [2048]]
 
 
@@ -97,7 +97,7 @@ def test_a_second_question_that_fails_in_passing_is_asked_in_rounds_and_then_dir
 
 def test_a_second_question_is_not_sent_ahead_to_warm_the_cache() -> None:
     bench = Bench(answer=saying({key: [UNREADABLE] for key in keys_of(1)}))
-    bench.settle(requests_for(1), prewarm_wait_seconds=10.0)
+    bench.settle(requests_for(1), prewarms=True)
     assert bench.judge.asked == [2]
     assert len(bench.judge.direct_requests) == 2
 

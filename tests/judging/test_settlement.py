@@ -1,6 +1,5 @@
 import re
-import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
@@ -14,7 +13,6 @@ from tournament_assets.foundation.errors import (
     JudgeWaitingError,
 )
 from tournament_assets.judging.batch_service import (
-    BatchStatus,
     Channel,
     ReplyRow,
     SubmittedRequest,
@@ -23,13 +21,23 @@ from tournament_assets.judging.requests.columns import ModelRequest
 from tournament_assets.judging.requests.requests import custom_id
 from tournament_assets.judging.requests.verdict_parsing import ReplyFormat
 from tournament_assets.judging.settlement import submission
+from tournament_assets.judging.settlement.account import Account, RequestState, read_account
 from tournament_assets.judging.settlement.sessions import Tally
-from tournament_assets.judging.settlement.settlement import WorkLeft, ask_directly, find_work_left
-from tournament_assets.judging.settlement.trial import Trial
+from tournament_assets.judging.settlement.settlement import ask_directly
 from tournament_assets.tournament.judges import Waiting
 
 from .bench import Bench
-from .builders import SCOPE, START, failure, keys_of, patience, reply_row, requests_for
+from .builders import (
+    SCOPE,
+    SETTINGS,
+    START,
+    Approving,
+    failure,
+    keys_of,
+    patience,
+    reply_row,
+    requests_for,
+)
 from .fake_judge import FakeJudge, failing, refused
 from .searches import begin
 
@@ -174,7 +182,7 @@ def test_approval_is_asked_before_anything_is_sent_and_for_exactly_what_is_sent(
         approved.append(([request.request_key for request in requests], channel))
 
     bench.judge.answer = failing("expired", "expired")
-    bench.settle(requests_for(3), approve=approve, max_rounds=1)
+    bench.settle(requests_for(3), approval=Approving(approve), max_rounds=1)
     (first, _), (second, _) = approved
     assert approved == [(keys_of(3)[2:], "batch"), (keys_of(3)[2:4], "direct")]
     assert bench.ledger.batches[list(bench.ledger.batches)[-2]].keys == first
@@ -188,7 +196,7 @@ def test_a_plan_that_costs_too_much_sends_nothing_and_leaves_no_intent() -> None
 
     bench = Bench()
     with pytest.raises(BudgetError, match="4 requests"):
-        bench.settle(requests_for(2), approve=refuse)
+        bench.settle(requests_for(2), approval=Approving(refuse))
     assert bench.events == []
     assert not bench.ledger.batches
     assert not bench.ledger.leases
@@ -203,7 +211,7 @@ def test_what_is_paid_already_is_read_although_no_more_may_be_spent() -> None:
         bench.settle(requests_for(1))
     bench.clock.seconds = 1000.0
     with pytest.raises(BudgetError, match="2 requests"):
-        bench.settle(requests_for(2), approve=refuse)
+        bench.settle(requests_for(2), approval=Approving(refuse))
     assert bench.ledger.answered() == set(keys_of(1))
 
 
@@ -214,7 +222,7 @@ def test_a_lease_that_went_to_somebody_else_stops_the_next_intent_and_nothing_is
         bench.ledger.leases[SCOPE] = "somebody else's"
 
     with pytest.raises(JudgeError, match="taken over"):
-        bench.settle(requests_for(1), approve=steal)
+        bench.settle(requests_for(1), approval=Approving(steal))
     assert bench.events == ["judge: check"]
     assert bench.ledger.leases == {SCOPE: "somebody else's"}
 
@@ -252,9 +260,9 @@ def test_the_policy_of_a_run_is_the_one_of_its_options() -> None:
     assert patience(bench.clock)["waiting"].deadline_seconds == 100.0
 
 
-def left_on(bench: Bench, n_pairs: int, reply_format: ReplyFormat = "line") -> WorkLeft:
-    keys = keys_of(n_pairs)
-    return find_work_left(keys, scope=SCOPE, ledger=bench.ledger, reply_format=reply_format)
+def left_on(bench: Bench, n_pairs: int, reply_format: ReplyFormat = "line") -> Account:
+    requests = requests_for(n_pairs)
+    return read_account(requests, scope=SCOPE, ledger=bench.ledger, reply_format=reply_format)
 
 
 def saying(*replies: dict[str, Any]) -> Bench:
@@ -273,22 +281,24 @@ def saying(*replies: dict[str, Any]) -> Bench:
 
 
 def test_of_nothing_nothing_is_left() -> None:
-    work = left_on(Bench(), 0)
-    assert work == WorkLeft(0, 0, (), {}, (), Trial(0, "line"))
-    assert work.is_done
+    account = left_on(Bench(), 0)
+    assert (account.total, account.answered) == (0, 0)
+    assert account.is_done
 
 
 def test_what_was_never_asked_is_left_in_its_order() -> None:
-    work = left_on(Bench(), 2)
-    assert work.unanswered == tuple(keys_of(2))
-    assert (work.total, work.unreadable, work.open_batches) == (4, {}, ())
-    assert not work.is_done
+    account = left_on(Bench(), 2)
+    assert list(account.first) == list(requests_for(2))
+    assert (account.total, len(account.second), account.open_batches) == (4, 0, ())
+    assert not account.is_done
 
 
-def test_a_key_that_comes_twice_counts_once() -> None:
-    keys = keys_of(1)
-    work = find_work_left([*keys, *keys], scope=SCOPE, ledger=Bench().ledger, reply_format="line")
-    assert (work.total, work.unanswered) == (2, tuple(keys))
+def test_a_request_that_comes_twice_counts_once() -> None:
+    requests = list(requests_for(1))
+    account = read_account(
+        [*requests, *requests], scope=SCOPE, ledger=Bench().ledger, reply_format="line"
+    )
+    assert (account.total, list(account.first)) == (2, requests)
 
 
 def test_when_everything_has_a_verdict_nothing_is_left(bench: Bench) -> None:
@@ -307,11 +317,13 @@ def test_when_everything_has_a_verdict_nothing_is_left(bench: Bench) -> None:
     ],
 )
 def test_an_unreadable_reply_leaves_a_second_question(reply: dict[str, Any]) -> None:
-    work = left_on(saying(reply), 1)
-    assert work.unanswered == ()
-    (key,) = work.unreadable
-    assert key == work.unreadable[key].request_key == keys_of(1)[0]
-    assert not work.is_done
+    account = left_on(saying(reply), 1)
+    assert not account.first
+    (request,) = account.second
+    assert request.request_key == keys_of(1)[0]
+    was_cut_off = reply.get("stop_reason") == "max_tokens"
+    assert request.params["max_tokens"] == (1 + was_cut_off) * SETTINGS.max_tokens
+    assert not account.is_done
 
 
 @pytest.mark.parametrize(
@@ -338,7 +350,7 @@ def test_after_the_second_question_nothing_is_left_whatever_it_brought(second: s
 
 def test_a_reply_is_read_in_the_format_that_was_asked_for() -> None:
     bench = saying({"text": '{"reasoning": "", "verdict": "A"}'}, {"text": "VERDICT: A"})
-    assert len(left_on(bench, 1, "line").unreadable) == 1
+    assert len(left_on(bench, 1, "line").second) == 1
     assert left_on(bench, 1, "json_schema").is_done
 
 
@@ -346,10 +358,12 @@ def test_a_batch_that_was_not_closed_is_left() -> None:
     bench = Bench(durations=[1000.0])
     with pytest.raises(JudgeWaitingError):
         bench.settle(requests_for(1))
-    work = left_on(bench, 1)
-    assert [batch.batch_id for batch in work.open_batches] == ["batch-0"]
-    assert work.unanswered == tuple(keys_of(1))
-    assert not work.is_done
+    account = left_on(bench, 1)
+    assert [batch.batch_id for batch in account.open_batches] == ["batch-0"]
+    # What is under way is not to be asked: one state for each request.
+    assert not account.asks
+    assert account.count(RequestState.UNDER_WAY) == account.total == 2
+    assert not account.is_done
 
 
 def test_looking_writes_nothing_and_asks_nobody() -> None:
@@ -384,7 +398,7 @@ def test_what_failed_in_every_batch_is_asked_one_by_one_only_where_it_may_be(
 
 def test_prewarming_asks_one_request_directly_and_keeps_its_verdict() -> None:
     bench = Bench(durations=[60.0])
-    tally = bench.settle(requests_for(3), prewarm_wait_seconds=30.0)
+    tally = bench.settle(requests_for(3), prewarms=True)
     assert bench.judge.asked == [5]
     assert (tally.batches, tally.direct, tally.submitted, tally.harvested) == (1, 1, 6, 6)
     assert bench.ledger.answered() == set(keys_of(3))
@@ -397,51 +411,28 @@ def test_prewarming_asks_one_request_directly_and_keeps_its_verdict() -> None:
     assert bench.ledger.states == ["harvested", "harvested"]
 
 
-def test_a_slow_prewarming_request_does_not_hold_up_the_others_and_is_asked_once() -> None:
-    others_are_out = threading.Event()
-
-    class SlowJudge(FakeJudge):
-        def ask_directly(self, request: SubmittedRequest) -> ReplyRow:
-            assert others_are_out.wait(60)
-            return super().ask_directly(request)
-
-        def create_batch(self, requests: Iterable[SubmittedRequest]) -> BatchStatus:
-            status = super().create_batch(requests)
-            others_are_out.set()
-            return status
-
-    bench = Bench()
-    bench.judge = SlowJudge(bench.clock, bench.events)
-    tally = bench.settle(requests_for(3), prewarm_wait_seconds=0.02)
-    assert bench.judge.asked == [5]
-    assert (tally.answered, tally.direct) == (6, 1)
-    assert set(bench.judge.paid.values()) == {1}
-    assert bench.ledger.states == ["harvested", "harvested"]
-
-
 @pytest.mark.parametrize("failure_kind", list(JudgeFailure))
 def test_judging_goes_on_without_a_warm_cache_where_the_direct_channel_refuses(
     failure_kind: JudgeFailure, bench: Bench
 ) -> None:
     bench.judge.direct = [failure(failure_kind)]
-    tally = bench.settle(requests_for(3), prewarm_wait_seconds=30.0)
+    tally = bench.settle(requests_for(3), prewarms=True)
     # A refusal that others may share is looked into: two others are asked before the bulk.
     is_refused = failure_kind in (JudgeFailure.INVALID, JudgeFailure.TOO_LARGE)
     assert bench.judge.asked == [4 if is_refused else 6]
     assert tally.answered == 6
-    assert bench.progress.heard("asking others" if is_refused else "warm cache")
-    # What got lost on its way may have been paid for.
-    is_lost = failure_kind is JudgeFailure.AMBIGUOUS
-    assert bench.ledger.states[0] == ("harvested" if is_lost else "refused")
+    assert bench.progress.heard("without a warm cache") is not is_refused
+    # What got lost on its way may have been paid for; nobody pays for what was refused.
+    kinds = [row.result_type for _, row in bench.ledger.failures]
+    assert kinds == {JudgeFailure.AMBIGUOUS: ["lost"]}.get(failure_kind, kinds)
+    assert "lost" not in kinds or failure_kind is JudgeFailure.AMBIGUOUS
+    assert bench.ledger.states[0] in ("harvested", "refused")
     assert set(bench.ledger.states[1:]) == {"harvested"}
-    assert [row.result_type for _, row in bench.ledger.failures] == [
-        "lost" if is_lost else "errored"
-    ]
 
 
 def test_a_single_request_is_not_prewarmed(bench: Bench) -> None:
-    assert bench.settle(requests_for(1)[:1], prewarm_wait_seconds=30.0).batches == 1
-    assert not bench.progress.heard("pre-warming")
+    assert bench.settle(requests_for(1)[:1], prewarms=True).batches == 1
+    assert not bench.progress.heard("warm the cache")
 
 
 def test_only_the_first_round_is_prewarmed() -> None:
@@ -451,23 +442,22 @@ def test_only_the_first_round_is_prewarmed() -> None:
         return rows(request) if bench.judge.direct_rows else reply_row(request.custom_id)
 
     bench = Bench(answer=answer)
-    bench.settle(requests_for(2), prewarm_wait_seconds=30.0)
+    bench.settle(requests_for(2), prewarms=True)
     assert bench.judge.asked == [3, 3]
     assert len(bench.judge.direct_requests) == 1
 
 
-def test_the_bulk_is_approved_once_more_after_prewarming_and_what_was_sent_ahead_is_kept() -> None:
+def test_the_bulk_is_approved_after_prewarming_and_what_was_sent_ahead_is_kept() -> None:
     asked: list[int] = []
 
     def refuse_the_bulk(requests: Sequence[ModelRequest], _channel: Channel) -> None:
         asked.append(len(requests))
-        if len(requests) == 5:
-            raise BudgetError("somebody else has spent it")
+        raise BudgetError("somebody else has spent it")
 
     bench = Bench()
     with pytest.raises(BudgetError):
-        bench.settle(requests_for(3), prewarm_wait_seconds=30.0, approve=refuse_the_bulk)
-    assert asked == [6, 5]
+        bench.settle(requests_for(3), prewarms=True, approval=Approving(refuse_the_bulk))
+    assert asked == [5]
     assert bench.judge.asked == []
     assert bench.ledger.states == ["harvested"]
     tally = bench.settle(requests_for(3))

@@ -13,12 +13,12 @@ from tournament_assets.judging.settlement.records import verdicts_of
 from tournament_assets.judging.settlement.trial import FIRST_SLICE, Trial
 
 from .bench import Bench
-from .builders import SCOPE, SETTINGS, START, failures, reply_row, requests_for
+from .builders import SCOPE, SETTINGS, START, Approving, failures, reply_row, requests_for
 from .fake_judge import FakeJudge
 from .prices import PRICES
 from .test_direct_requests import WithoutBatches
 
-AHEAD: dict[str, Any] = {"prewarm_wait_seconds": 30.0}
+AHEAD: dict[str, Any] = {"prewarms": True}
 SILENT = "Final answer - A\u202e"
 
 
@@ -107,8 +107,9 @@ def test_replies_that_a_lower_cap_cut_off_are_all_asked_for_again() -> None:
         return reply_row(request.custom_id, **({} if is_whole else cut))
 
     bench = Bench(answer=answer)
-    terms = BudgetTerms(PRICES, None, "month", START, is_tight=True)
-    tally = bench.settle(requests_for(120), budget=terms, **AHEAD)
+    terms = BudgetTerms(PRICES, None, "month", START)
+    is_tight = Approving(lambda _requests, _channel: True)
+    tally = bench.settle(requests_for(120), budget=terms, approval=is_tight, **AHEAD)
     assert (tally.submitted, tally.second_questions) == (240 + 230, 230)
     assert bench.settle(requests_for(120)).submitted == 0
 

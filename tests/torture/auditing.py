@@ -12,8 +12,8 @@ from tests.torture.scenarios import CHUNK_ROWS, Scenario, true_verdict
 from tournament_assets.judging.requests.columns import with_larger_cap
 from tournament_assets.judging.requests.requests import JudgeRequest
 from tournament_assets.judging.requests.verdict_parsing import read_reply
+from tournament_assets.judging.settlement.account import read_account
 from tournament_assets.judging.settlement.records import StoredReply
-from tournament_assets.judging.settlement.settlement import find_work_left
 from tournament_assets.ledger import Ledger
 
 _WRITTEN_ROWS = (
@@ -51,12 +51,7 @@ def draw_balance(
     requests = {request.request_key: request for request in scenario.requests}
     with closing(Ledger(ledger_url)) as ledger:
         left = [
-            find_work_left(
-                (request.request_key for request in each.requests),
-                scope=each.scope,
-                ledger=ledger,
-                reply_format="line",
-            )
+            read_account(each.requests, scope=each.scope, ledger=ledger, reply_format="line")
             for each in scenario.work
         ]
         replies: defaultdict[str, list[StoredReply]] = defaultdict(list)

@@ -13,7 +13,9 @@ from tournament_assets.loopback.openai_door import read_chat
 from tournament_assets.providers.openai.wire_format import NEW_CAP, Dialect, chat_body
 from tournament_assets.tournament.judges import Judge, Waiting
 from tournament_assets.tournament.verdicts import Verdict
-from tournament_assets.verdicts.judge_requests import JudgeWork
+from tournament_assets.verdicts.judge_requests import (
+    JudgeWork,
+)
 
 BATCH_REQUESTS = 8
 CHUNK_ROWS = 3
@@ -34,7 +36,7 @@ class Scenario:
         n_pairs: How many pairs are judged; each is two requests.
         faults: What the judge does wrong, in the order in which it does.
         processing_seconds: How long a batch takes.
-        prewarm_wait_seconds: How long the first, small batch is waited for.
+        prewarms: Whether a few requests are asked ahead.
         max_rounds: How often requests that failed are sent as a batch.
         grace_seconds: How long a batch that nobody confirmed is looked for.
         ledger: The kind of database.
@@ -48,7 +50,7 @@ class Scenario:
     n_pairs: int
     faults: tuple[str, ...] = ()
     processing_seconds: float = 0.0
-    prewarm_wait_seconds: float = 20.0
+    prewarms: bool = False
     max_rounds: int = 2
     grace_seconds: float = 1.0
     ledger: str = "sqlite"
@@ -63,7 +65,6 @@ class Scenario:
             poll_initial_seconds=0.02,
             poll_max_seconds=0.2,
             deadline_seconds=60.0,
-            prewarm_wait_seconds=self.prewarm_wait_seconds,
             max_rounds=self.max_rounds,
             direct_fallback=True,
         )
@@ -121,7 +122,7 @@ SLOW = Scenario(
     "slow batches",
     n_pairs=12,
     processing_seconds=0.5,
-    prewarm_wait_seconds=0.05,
+    prewarms=True,
 )
 # Of 24 requests, 5 have a reply without a verdict, the other 19 fail; of these, 12 fail again and
 # are asked one by one.

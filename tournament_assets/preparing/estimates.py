@@ -24,6 +24,7 @@ from tournament_assets.judging.costs.estimates import (
 from tournament_assets.judging.costs.prices import month_start
 from tournament_assets.judging.requests.pairs import PairToJudge, draw_share, split_identical
 from tournament_assets.judging.requests.requests import JudgeRequests, effort_of
+from tournament_assets.judging.settlement.account import read_account
 from tournament_assets.judging.settlement.records import JudgingScope
 from tournament_assets.preparing.existing_work import (
     existing_responses,
@@ -50,14 +51,15 @@ from tournament_assets.tournament.judges import Judge, Rubric
 from tournament_assets.tournament.prompts import AnswerKey, Prompt, answer_key, first_samples
 from tournament_assets.verdicts.judge_requests import (
     MOST_DIRECT,
-    find_budget,
-    judging_terms,
-    keys_under_way,
-    observe_ledger,
     open_ledger,
-    response_terms,
 )
 from tournament_assets.verdicts.rounds import FollowCourse, follow_rounds
+from tournament_assets.verdicts.spending_plans import (
+    find_budget,
+    judging_terms,
+    observe_ledger,
+    response_terms,
+)
 
 if TYPE_CHECKING:
     from tournament_assets.ledger import Ledger
@@ -259,10 +261,14 @@ class _JudgeToPrice:
             to_ask, identical = split_identical(to_ask)
             n_identical = len(identical)
         scope = replace(self._scope, dimension=rubric.dimension)
+        requests = requests_for_pairs(self._plan, to_ask, rubric, judge=judge)
+        account = read_account(
+            requests, scope=scope, ledger=ledger, reply_format=judging.reply_format
+        )
         self._workloads[rubric.dimension] = measure_workload(
-            requests_for_pairs(self._plan, to_ask, rubric, judge=judge),
-            find_answered=ledger.answered_keys,
-            under_way=keys_under_way(ledger, scope),
+            requests,
+            has_reply=account.has_reply,
+            under_way=account.under_way,
             identical=2 * n_identical,
             tokens_per_reply=min(self._tokens_per_reply, judge.max_tokens),
             prices=self._terms.prices,
@@ -368,15 +374,19 @@ def estimate_responses(
     prices = terms.prices
     _, expected = observe_ledger(ledger, terms, entrant.model)
     channel = SERVICES[entrant.service].channel
+    requests = list(build_response_requests(entrant, missing).values())
+    account = read_account(
+        requests, scope=response_scope(entrant), ledger=ledger, reply_format=None
+    )
     return ResponseEstimate(
         entrant_id=entrant.entrant_id,
         model=entrant.model,
         price=prices.models.get(entrant.model),
         discount=prices.discount(channel),
         workload=measure_workload(
-            list(build_response_requests(entrant, missing).values()),
-            find_answered=ledger.answered_keys,
-            under_way=keys_under_way(ledger, response_scope(entrant)),
+            requests,
+            has_reply=account.has_reply,
+            under_way=account.under_way,
             tokens_per_reply=min(expected, entrant.max_new_tokens),
             prices=prices,
             channel=channel,

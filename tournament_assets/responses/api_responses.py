@@ -60,7 +60,12 @@ from tournament_assets.tournament.prompts import (
     GeneratedResponse,
     Prompt,
 )
-from tournament_assets.verdicts.judge_requests import JudgeAccess, build_approval
+from tournament_assets.verdicts.judge_requests import (
+    JudgeAccess,
+)
+from tournament_assets.verdicts.spending_plans import (
+    build_approval,
+)
 
 if TYPE_CHECKING:
     from tournament_assets.ledger import Ledger
@@ -443,7 +448,7 @@ def _buy(
             progress=progress,
             terms=terms,
             clock=Clock(sleep=sleep),
-            approve=build_approval(budget, ledger=purchase.ledger),
+            approval=build_approval(budget, ledger=purchase.ledger),
             on_rows=purchase.keep,
         )
         return settle_requests(session, requests)

@@ -44,8 +44,6 @@ class Waiting(Frozen):
         slot_seconds: How long a step waits for its batches before it frees its slot; they are kept,
             and the tournament's sensor collects them. `tournament run` waits to the deadline.
         deadline_seconds: How long `tournament run` waits for batches; they are kept.
-        prewarm_wait_seconds: How long to wait for the request that warms the cache before the
-            others go out.
         adopt_grace_seconds: How long to look for a batch after an unconfirmed creation before its
             requests are sent again; the service's own by default, such as 600.
         max_rounds: How often a run sends requests that failed transiently as a batch.
@@ -57,7 +55,6 @@ class Waiting(Frozen):
     poll_max_seconds: float = Field(default=300.0, gt=0)
     slot_seconds: float = Field(default=3600.0, ge=0)
     deadline_seconds: float = Field(default=90_000.0, gt=0)
-    prewarm_wait_seconds: float = Field(default=900.0, ge=0)
     adopt_grace_seconds: float | None = Field(default=None, ge=0)
     max_rounds: int = Field(default=3, ge=1)
     direct_fallback: bool = False

@@ -1,47 +1,30 @@
 """What all steps that ask the judge share: access to the services, the budget, and asking."""
 
 import threading
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
-from tournament_assets.foundation.errors import BudgetError, InputError, JudgeError
-from tournament_assets.foundation.formatting import format_plural, format_usd, hint_at
+from tournament_assets.foundation.errors import BudgetError, JudgeError
+from tournament_assets.foundation.formatting import format_plural, format_usd
 from tournament_assets.judging.batch_service import AsksDirectly, Channel
-from tournament_assets.judging.costs.estimates import (
-    MIN_OBSERVED_REPLIES,
-    Observation,
-    Workload,
-    assume_reply_tokens,
-    mean_request_usd,
-    measure_workload,
-    observe_replies,
-)
 from tournament_assets.judging.costs.prices import (
-    Budget,
     BudgetTerms,
     judge_prices,
-    load_newest_prices,
-    most_usd,
 )
 from tournament_assets.judging.requests.columns import (
-    KeyPositions,
-    ModelRequest,
-    Selection,
-    columns_of,
     keys_of,
 )
 from tournament_assets.judging.requests.requests import (
     JudgeRequest,
-    effort_of,
 )
+from tournament_assets.judging.settlement.account import Account, RequestState, read_account
 from tournament_assets.judging.settlement.records import JudgingScope
 from tournament_assets.judging.settlement.recovery import refuse_to_repay, rejudge_requests
 from tournament_assets.judging.settlement.sessions import (
-    Approval,
     Clock,
     JudgingSession,
     Piece,
@@ -52,16 +35,16 @@ from tournament_assets.judging.settlement.sessions import (
     run_together,
 )
 from tournament_assets.judging.settlement.settlement import (
-    WorkLeft,
     collect_ended,
-    find_work_left,
     settle_requests,
+    try_out,
 )
 from tournament_assets.project.plan import TournamentPlan
 from tournament_assets.reports.progress_bars import JudgingBar
-from tournament_assets.tournament.config import Mode, TournamentConfig
+from tournament_assets.tournament.config import Mode
 from tournament_assets.tournament.judge_services import is_free_model
 from tournament_assets.tournament.judges import Judge
+from tournament_assets.verdicts.spending_plans import ScopeApproval, SpendingPlan, judging_terms
 
 if TYPE_CHECKING:
     from tournament_assets.ledger import Ledger
@@ -100,185 +83,6 @@ def open_ledger(url: str) -> "Iterator[Ledger]":
 
     with closing(Ledger(url)) as ledger:
         yield ledger
-
-
-def observe_ledger(
-    ledger: "Ledger", terms: BudgetTerms, model: str, effort: str | None = None
-) -> tuple[Observation | None, float]:
-    """Return a summary of a model's replies at an effort, and the tokens to expect of one."""
-    spendings = ledger.spending_since(on_responses=terms.on_responses)
-    observation = observe_replies(spendings, model, effort)
-    if observation is None:
-        return None, assume_reply_tokens(effort, terms.prices.models.get(model))
-    return observation, observation.output_tokens_per_reply
-
-
-def observe_run(
-    ledger: "Ledger", terms: BudgetTerms, model: str, effort: str | None, *, since: datetime
-) -> float:
-    """Return the tokens to expect of a reply, learned from the replies since a run began.
-
-    If they are few, they are averaged with the earlier expectation.
-    """
-    _, expected = observe_ledger(ledger, terms, model, effort)
-    now = ledger.spending_since(since, on_responses=terms.on_responses)
-    fresh = [spending for spending in now if spending.is_by(model, effort)]
-    n_fresh = sum(spending.n_replies for spending in fresh)
-    tokens = sum(spending.usage.output_tokens for spending in fresh)
-    n_old = max(0, MIN_OBSERVED_REPLIES - n_fresh)
-    return (tokens + n_old * expected) / (n_fresh + n_old)
-
-
-def price_problem(config: TournamentConfig, judge: Judge) -> str | None:
-    """Explain that a judge has no known price although its service may bill it, or None."""
-    prices = judge_prices(config, judge.model).models
-    if not judge.row.needs_price or judge.model in prices:
-        return None
-    return (
-        f"the judge {judge.name!r} has service {judge.service!r} and no price of {judge.model!r} "
-        "is known; expected what a million tokens cost; write judging: {prices: "
-        f"{{{judge.model}: {{input: 2.0, output: 8.0}}}}}}, with 0 for both where it costs nothing"
-        f"{hint_at(judge.model, prices, cutoff=0.8)}"
-    )
-
-
-def judging_terms(
-    plan: TournamentPlan, *, since: datetime, judges: Collection[Judge]
-) -> BudgetTerms:
-    """Return the budget terms for some judges.
-
-    Raises:
-        InputError: If the price of one of them has to be known and is not.
-    """
-    budget = plan.config.judging.budget
-    by_model = {judge.model: judge for judge in judges}
-    texts = [price_problem(plan.config, by_model[model]) for model in sorted(by_model)]
-    problems = [text for text in texts if text is not None]
-    if problems:
-        raise InputError(problems)
-    return BudgetTerms(
-        prices=judge_prices(plan.config, *by_model),
-        limit_usd=None if all(judge.row.is_free for judge in judges) else budget.limit_usd,
-        period=budget.period,
-        began_at=since,
-        max_tokens=max(judge.max_tokens for judge in judges),
-    )
-
-
-def response_terms(plan: TournamentPlan, *, since: datetime) -> BudgetTerms:
-    """Return the budget terms for the responses of entrants behind an API."""
-    budget = plan.config.generation.budget
-    return BudgetTerms(
-        prices=load_newest_prices(plan.config.judging.prices),
-        limit_usd=budget.limit_usd,
-        period=budget.period,
-        began_at=since,
-        on_responses=True,
-        setting="generation.budget.usd",
-    )
-
-
-def find_budget(
-    terms: BudgetTerms, workloads: Iterable[Workload], *, ledger: "Ledger"
-) -> Budget | None:
-    """Return the budget and what is known to be gone of it; None without a limit.
-
-    Args:
-        workloads: What is to be asked; other open requests are assumed to cost the same on average.
-        ledger: Where all tournaments' bills are.
-    """
-    if terms.limit_usd is None:
-        return None
-    measured, prices = list(workloads), terms.prices
-
-    def request_usd(model: str, channel: Channel) -> float | None:
-        price = prices.models.get(model)
-        if price is None:
-            return None
-        return mean_request_usd(measured, price, discount=prices.discount(channel))
-
-    since = terms.counts_from
-    return terms.draw_up(
-        since,
-        ledger.spending_since(since, on_responses=terms.on_responses),
-        ledger.unbilled_batches(on_responses=terms.on_responses),
-        request_usd=request_usd,
-    )
-
-
-def build_approval(terms: BudgetTerms, *, ledger: "Ledger") -> Approval:
-    """Return the check that a plan fits the budget, called before it and before each part.
-
-    Requests are priced as if the cache were never hit, and replies by the lengths seen in this run,
-    or else in the ledger. This keeps a plan from being begun that cannot be finished; the limit
-    itself is kept because each request must fit at its highest cost when it is sent.
-
-    Args:
-        ledger: Where all tournaments' bills are.
-    """
-    since = datetime.now(UTC)
-
-    def approve(requests: Sequence[ModelRequest], channel: Channel) -> None:
-        check_affordable([(requests, channel)], terms=terms, ledger=ledger, since=since)
-
-    return approve
-
-
-def check_affordable(
-    plans: Sequence[tuple[Sequence[ModelRequest], Channel]],
-    *,
-    terms: BudgetTerms,
-    ledger: "Ledger",
-    since: datetime,
-) -> None:
-    """Return if everything to be asked fits into the budget together.
-
-    Args:
-        plans: Lists of requests, each to one model, and how they are sent.
-        ledger: Where all tournaments' bills are.
-        since: When the run began whose replies give the expected length of the next ones.
-
-    Raises:
-        BudgetError: If it does not fit, or the price of a model is not known.
-    """
-    if terms.limit_usd is None:
-        return  # nobody needs to know what it costs
-    planned = list(_priced(plans, terms=terms, ledger=ledger, since=since))
-    workloads = [workload for _, workload, _ in planned]
-    budget = find_budget(terms, workloads, ledger=ledger) if workloads else None
-    if budget is not None:
-        models = [*dict.fromkeys(model for model, _, _ in planned)]
-        unpriced = [model for model, _, dollars in planned if dollars is None]
-        count = format_plural(sum(workload.to_ask for workload in workloads), "request")
-        budget.check(
-            None if unpriced else sum(dollars or 0.0 for _, _, dollars in planned),
-            what=f"asking {count} of {', '.join(models)}",
-            model=(unpriced or models)[0],
-        )
-
-
-def _priced(
-    plans: Sequence[tuple[Sequence[ModelRequest], Channel]],
-    *,
-    terms: BudgetTerms,
-    ledger: "Ledger",
-    since: datetime,
-) -> Iterator[tuple[str, Workload, float | None]]:
-    """Yield the model, workload and dollars of each plan that is not free; None without a price."""
-    for requests, channel in plans:
-        model = requests[0].params["model"] if requests else ""
-        if not requests or is_free_model(model):
-            continue
-        effort = effort_of(requests[0].params)
-        tokens = observe_run(ledger, terms, model, effort, since=since)
-        most = int(columns_of(requests).caps.max())
-        workload = measure_workload(
-            requests, find_answered=lambda _keys: frozenset(), tokens_per_reply=min(tokens, most)
-        )
-        price = terms.prices.models.get(model)
-        discount = terms.prices.discount(channel)
-        dollars = None if price is None else workload.dearest_usd(price, discount=discount)
-        yield model, workload, dollars
 
 
 @dataclass(frozen=True)
@@ -395,237 +199,301 @@ def ask_together(
     """
     goes_on = options.allow_partial and len({part.judge.model for part in work}) > 1
     asking = _Asking(plan, ledger, options, one_at_a_time(log), goes_on, failed_since)
-    todo = {part.scope: asking.find(part) for part in work}
-    totals = {scope: Tally(total=rest.total, answered=rest.total) for scope, rest in todo.items()}
+    accounts = {part.scope: asking.look(part) for part in work}
+    totals = {scope: Tally(total=own.total, answered=own.total) for scope, own in accounts.items()}
     parts = [
-        part for part in work if part.requests and (options.rejudge or not todo[part.scope].is_done)
+        part
+        for part in work
+        if part.requests and (options.rejudge or not accounts[part.scope].is_done)
     ]
     if not parts:
         return totals
     with ExitStack() as stack:
-        sessions = asking.open(parts, todo, judge, stack)
+        sessions = asking.open(parts, accounts, judge, stack)
+        failures: dict[JudgingScope, JudgeError] = {}
         if options.rejudge:
-            budget = asking.budget(parts)
+            accounts.clear()  # keys are held for hours otherwise
+            failures = asking.settle(rejudge_requests, parts, sessions)
         else:
-            asking.collect(parts, todo, sessions)
+            asking.collect(parts, accounts, sessions)
             # Judge checks and repeated requests are small, and approved by whoever begins them.
-            for scope in todo if not allows_unbudgeted else ():
-                if scope.is_of_verdicts and todo[scope].asks:
+            for scope in accounts if not allows_unbudgeted else ():
+                if scope.is_of_verdicts and accounts[scope].asks:
                     problem = missing_budget_problem(plan, scope.mode, is_allowed=False)
                     if problem is not None:
                         raise BudgetError(problem)
-            sessions = asking.choose_channels(parts, todo, sessions)
-            budget = asking.afford(parts, todo, sessions)
-        todo.clear()  # each settlement looks for itself, and keys are held for hours otherwise
-        failures = asking.settle(parts, sessions, budget)
-    if len(failures) == len(totals):
-        raise failures[0]
+            asking.refuse_to_repay(parts, accounts, sessions)
+            failures = asking.try_out(parts, accounts, sessions)
+            ready = [part for part in parts if part.scope not in failures]
+            sessions = asking.choose_channels(ready, accounts, sessions)
+            asking.afford(ready, accounts, sessions)
+            accounts.clear()
+            failures |= asking.settle(settle_requests, ready, sessions)
+    if failures and (not goes_on or len(failures) == len(totals)):
+        raise next(iter(failures.values()))
     return totals | {scope: session.tally for scope, session in sessions.items()}
 
 
-Todo = dict[JudgingScope, WorkLeft]
+Accounts = dict[JudgingScope, Account]
 Sessions = dict[JudgingScope, JudgingSession]
 
 
-@dataclass(frozen=True, slots=True)
 class _Asking:
     """The steps of asking several judges together.
 
-    Attributes:
+    Args:
         log: Takes messages of several threads.
         goes_on: Whether the others are asked if a judge's service fails.
     """
 
-    plan: TournamentPlan
-    ledger: "Ledger"
-    options: AskingOptions
-    log: Callable[[str], None]
-    goes_on: bool
-    failed_since: datetime | None
+    def __init__(
+        self,
+        plan: TournamentPlan,
+        ledger: "Ledger",
+        options: AskingOptions,
+        log: Callable[[str], None],
+        goes_on: bool,
+        failed_since: datetime | None,
+    ) -> None:
+        self._plan, self._ledger, self._options = plan, ledger, options
+        self._log, self._goes_on, self._failed_since = log, goes_on, failed_since
 
-    def find(self, part: JudgeWork) -> WorkLeft:
-        """Return what the ledger lacks."""
-        return find_work_left(
-            keys_of(part.requests),
+    def look(self, part: JudgeWork) -> Account:
+        """Return what the ledger says of a scope's requests."""
+        return read_account(
+            part.requests,
             scope=part.scope,
-            ledger=self.ledger,
-            reply_format=self.plan.config.judging.reply_format,
-            max_tokens=part.judge.max_tokens,
+            ledger=self._ledger,
+            reply_format=self._plan.config.judging.reply_format,
         )
 
     def open(
-        self, parts: Sequence[JudgeWork], todo: Todo, access: JudgeAccess, stack: ExitStack
+        self, parts: Sequence[JudgeWork], accounts: Accounts, access: JudgeAccess, stack: ExitStack
     ) -> Sessions:
         """Connect to every service once, and begin a session for each scope."""
         judges = [part.judge for part in parts]
         places = share_places(judges)
         by_door: dict[object, Judge] = {judge.door: judge for judge in reversed(judges)}
         services = {door: stack.enter_context(access.service(by_door[door])) for door in places}
+        since = self._options.began_at or datetime.now(UTC)
+        budget = judging_terms(self._plan, since=since, judges=judges)
+        self._spending = SpendingPlan(budget, ledger=self._ledger)
         sessions: Sessions = {}
         for part in parts:
-            scope, door, rest = part.scope, part.judge.door, todo[part.scope]
-            bar = JudgingBar(f"{scope.title} is judged", total=rest.total, log=self.log)
+            scope, door, account = part.scope, part.judge.door, accounts[part.scope]
+            bar = JudgingBar(f"{scope.title} is judged", total=account.total, log=self._log)
             sessions[scope] = JudgingSession(
                 scope=scope,
-                ledger=self.ledger,
+                ledger=self._ledger,
                 service=services[door],
                 progress=stack.enter_context(bar),
-                terms=self._terms(scope, part.judge),
+                terms=self._terms(scope, part.judge, budget),
+                approval=ScopeApproval(self._spending, scope),
                 places=places[door],
-                tally=Tally(total=rest.total, answered=rest.answered),
+                tally=Tally(total=account.total, answered=account.answered),
+                seen=account.seen,
             )
         return sessions
 
-    def _terms(self, scope: JudgingScope, judge: Judge) -> SettlementTerms:
-        seconds = self.options.wait_seconds
+    def _terms(self, scope: JudgingScope, judge: Judge, budget: BudgetTerms) -> SettlementTerms:
+        seconds = self._options.wait_seconds
         deadline = judge.waiting.slot_seconds if seconds is None else seconds
         return SettlementTerms(
             waiting=judge.waiting.model_copy(update={"deadline_seconds": deadline}),
             grace_seconds=judge.grace_seconds,
-            prewarms=scope.is_of_verdicts and self.plan.config.mode(scope.mode).prewarm,
-            may_pay_again=self.options.pay_again,
-            failed_since=self.failed_since,
-            reply_format=self.plan.config.judging.reply_format,
+            prewarms=scope.is_of_verdicts and self._plan.config.mode(scope.mode).prewarm,
+            may_pay_again=self._options.pay_again,
+            failed_since=self._failed_since,
+            reply_format=self._plan.config.judging.reply_format,
+            budget=budget,
             max_batch_requests=judge.row.max_batch_requests,
             max_batch_bytes=judge.row.max_batch_bytes,
             max_in_flight=judge.max_in_flight,
         )
 
-    def collect(self, parts: Sequence[JudgeWork], todo: Todo, sessions: Sessions) -> None:
+    def collect(self, parts: Sequence[JudgeWork], accounts: Accounts, sessions: Sessions) -> None:
         """Read what has ended, which needs no budget and shows what it cost; look again."""
-        begun = [part for part in parts if todo[part.scope].open_batches]
-        at_work = self.ledger.leased_scopes()
-        idle = [sessions[part.scope] for part in begun if part.scope not in at_work]
-        self._together(idle, dict.fromkeys(todo, collect_ended))
-        for part in begun:
-            under_way = keys_under_way(self.ledger, part.scope)
-            todo[part.scope] = self.find(part).without(under_way)
+        begun = [part for part in parts if accounts[part.scope].open_batches]
+        at_work = self._ledger.leased_scopes()
+        idle = [part for part in begun if part.scope not in at_work]
+        self._together(lambda session, _: collect_ended(session), idle, sessions)
+        self._look_again(begun, accounts, sessions)
 
-    def budget(self, parts: Sequence[JudgeWork]) -> BudgetTerms:
-        """Return the terms of the budget that all share."""
-        since = self.options.began_at or datetime.now(UTC)
-        return judging_terms(self.plan, since=since, judges=[part.judge for part in parts])
+    def _look_again(
+        self, parts: Sequence[JudgeWork], accounts: Accounts, sessions: Sessions
+    ) -> None:
+        for part in parts:
+            account = accounts[part.scope] = self.look(part)
+            sessions[part.scope].seen.become(account.seen)
+
+    def refuse_to_repay(
+        self, parts: Sequence[JudgeWork], accounts: Accounts, sessions: Sessions
+    ) -> None:
+        """Refuse to ask for what was paid for and what the ledger has forgotten."""
+        for door in dict.fromkeys(part.judge.door for part in parts):
+            at_door = [part for part in parts if part.judge.door == door]
+            left = [
+                accounts[part.scope].select(RequestState.UNASKED, RequestState.UNREADABLE)
+                for part in at_door
+            ]
+            if keys := {key for requests in left for key in keys_of(requests)}:
+                is_free = all(is_free_model(part.judge.model) for part in at_door)
+                refuse_to_repay(
+                    keys,
+                    ledger=self._ledger,
+                    service=sessions[at_door[0].scope].service,
+                    note=self._log,
+                    config=str(self._plan.config_path),
+                    may_pay_again=self._options.pay_again or is_free,
+                )
+
+    def try_out(
+        self, parts: Sequence[JudgeWork], accounts: Accounts, sessions: Sessions
+    ) -> dict[JudgingScope, JudgeError]:
+        """Ask a few requests of each scope before any is priced; return which judges failed.
+
+        Raises:
+            BudgetError: If no reply could make the budget hold everything.
+        """
+        trying = [
+            part
+            for part in parts
+            if sessions[part.scope].terms.prewarms
+            and not accounts[part.scope].open_batches
+            and len(accounts[part.scope].first) > 1
+        ]
+        if not trying:
+            return {}
+        for part in parts:
+            scope = part.scope
+            self._spending.set(
+                scope, accounts[scope].first, sessions[scope].channel, sessions[scope].seen
+            )
+        self._spending.check(is_tried=False)
+        failures = self._together(try_out, trying, sessions, goes_on=True)
+        for scope in failures:
+            self._spending.end(scope)
+        self._look_again(trying, accounts, sessions)
+        return failures
 
     def choose_channels(
-        self, parts: Sequence[JudgeWork], todo: Todo, sessions: Sessions
+        self, parts: Sequence[JudgeWork], accounts: Accounts, sessions: Sessions
     ) -> Sessions:
         """Decide how each scope is asked, by what is left of all that may be asked either way."""
-        of_mode = self.plan.config.channel_of
+        of_mode = self._plan.config.channel_of
         choices = {part.scope: of_mode(part.scope.mode, part.judge) for part in parts}
-        either = [part for part in parts if choices[part.scope] == "auto"]
-        automatic: Channel = "direct" if self._fits_directly(either, todo) else "batch"
+        either = [scope for scope, choice in choices.items() if choice == "auto"]
+        automatic: Channel = "direct" if self._fits_directly(either, accounts) else "batch"
         channels: dict[JudgingScope, Channel] = {
             scope: automatic if choice == "auto" else choice for scope, choice in choices.items()
         }
         return {
-            scope: replace(session, terms=replace(session.terms, channel=channels[scope]))
+            scope: session
+            if scope not in channels
+            else replace(session, terms=replace(session.terms, channel=channels[scope]))
             for scope, session in sessions.items()
         }
 
-    def _fits_directly(self, parts: Sequence[JudgeWork], todo: Todo) -> bool:
+    def _fits_directly(self, scopes: Sequence[JudgingScope], accounts: Accounts) -> bool:
         """Whether little enough is left to ask directly, and the budget holds its price."""
-        plans: list[tuple[Sequence[ModelRequest], Channel]] = [
-            (self._left(part, todo), "direct") for part in parts
-        ]
-        n_left = sum(len(requests) for requests, _ in plans)
+        n_left = sum(len(accounts[scope].first) for scope in scopes)
         if not 0 < n_left <= MOST_DIRECT:
             return False
-        terms, since = self.budget(parts), datetime.now(UTC)
+        directly = SpendingPlan(self._spending.terms, ledger=self._ledger)
+        for scope in scopes:
+            directly.set(scope, accounts[scope].first, "direct", accounts[scope].seen)
         try:
-            check_affordable(plans, terms=terms, ledger=self.ledger, since=since)
+            directly.check()
         except BudgetError:
             return False
-        priced = _priced(plans, terms=terms, ledger=self.ledger, since=since)
-        known = [dollars for _, _, dollars in priced if dollars]
-        if known:
-            saved = sum(known) * (1.0 - terms.prices.discount("batch"))
-            self.log(
+        dollars = sum(cost.usd or 0.0 for cost in directly.costs())
+        if dollars:
+            saved = dollars * (1.0 - self._spending.terms.prices.discount("batch"))
+            self._log(
                 f"asking {format_plural(n_left, 'request')} directly, for about "
-                f"{format_usd(sum(known))}; in batches they would cost about {format_usd(saved)} "
+                f"{format_usd(dollars)}; in batches they would cost about {format_usd(saved)} "
                 "less and take minutes to a day (channel: batch)"
             )
         return True
 
-    def _left(self, part: JudgeWork, todo: Todo) -> Selection:
-        positions = KeyPositions(part.requests)
-        return Selection(part.requests, [positions[key] for key in todo[part.scope].unanswered])
+    def afford(self, parts: Sequence[JudgeWork], accounts: Accounts, sessions: Sessions) -> None:
+        """Plan what all scopes are still to ask, and refuse it where the budget does not hold it.
 
-    def afford(self, parts: Sequence[JudgeWork], todo: Todo, sessions: Sessions) -> BudgetTerms:
-        """Return the terms of the budget if it holds everything, and nothing is paid for twice."""
-        terms = self.budget(parts)
-        terms = replace(terms, is_tight=self._is_tight(parts, todo, sessions, terms))
-        for door in dict.fromkeys(part.judge.door for part in parts):
-            at_door = [part for part in parts if part.judge.door == door]
-            rests = [todo[part.scope] for part in at_door]
-            keys = {key for rest in rests for key in (*rest.unanswered, *rest.unreadable)}
-            if keys:
-                is_free = all(is_free_model(part.judge.model) for part in at_door)
-                refuse_to_repay(
-                    keys,
-                    ledger=self.ledger,
-                    service=sessions[at_door[0].scope].service,
-                    note=self.log,
-                    config=str(self.plan.config_path),
-                    may_pay_again=self.options.pay_again or is_free,
+        Where something is still under way, each scope's plan is checked when its own is collected.
+
+        Raises:
+            BudgetError: If it does not.
+        """
+        for part in parts:
+            session = sessions[part.scope]
+            requests = accounts[part.scope].first
+            self._spending.set(part.scope, requests, session.channel, session.seen)
+        if any(accounts[part.scope].open_batches for part in parts):
+            return
+        self._spending.check()
+        if any(session.terms.prewarms for session in sessions.values()):
+            self._say_expected()
+
+    def _say_expected(self) -> None:
+        costs = [cost for cost in self._spending.costs() if cost.usd]
+        if costs:
+            n_requests = sum(cost.n_requests for cost in costs)
+            least, most = (
+                format_usd(sum(dollars))
+                for dollars in zip(
+                    *((cost.least_usd, cost.most_usd) for cost in costs), strict=True
                 )
-        return terms
+            )
+            self._log(
+                f"asking {format_plural(n_requests, 'request')} is expected to cost about "
+                f"{format_usd(sum(cost.usd or 0.0 for cost in costs))}, by the replies so far; "
+                f"from {least}, if the service always reads its cache, to {most}, if it never does"
+            )
 
     def settle(
-        self, parts: Sequence[JudgeWork], sessions: Sessions, budget: BudgetTerms
-    ) -> list[JudgeError]:
+        self,
+        settle: "Callable[[JudgingSession, Sequence[JudgeRequest]], object]",
+        parts: Sequence[JudgeWork],
+        sessions: Sessions,
+    ) -> dict[JudgingScope, JudgeError]:
         """Get everything answered; return why services failed where the others went on."""
-        settle = rejudge_requests if self.options.rejudge else settle_requests
-        ready = [
-            replace(
-                session,
-                terms=replace(session.terms, budget=budget),
-                approve=build_approval(budget, ledger=self.ledger),
-            )
-            for session in sessions.values()
-        ]
-        steps = {part.scope: partial(settle, requests=part.requests) for part in parts}
-        return self._together(ready, steps, "the other judges go on, and a later run asks again")
+
+        def settle_one(session: JudgingSession, requests: Sequence[JudgeRequest]) -> None:
+            try:
+                settle(session, requests)
+            finally:
+                self._spending.end(session.scope)
+
+        note = "the other judges go on, and a later run asks again"
+        return self._together(settle_one, parts, sessions, note)
 
     def _together(
         self,
-        sessions: Sequence[JudgingSession],
-        steps: Mapping[JudgingScope, Callable[[JudgingSession], object]],
+        step: "Callable[[JudgingSession, Sequence[JudgeRequest]], object]",
+        parts: Sequence[JudgeWork],
+        sessions: Sessions,
         note: str = "",
-    ) -> list[JudgeError]:
-        def take(session: JudgingSession, sleep: Sleep) -> JudgeError | None:
+        *,
+        goes_on: bool = False,
+    ) -> dict[JudgingScope, JudgeError]:
+        """Take a step of each scope at once; return which failed, where the others go on."""
+
+        def take(part: JudgeWork, sleep: Sleep) -> JudgeError | None:
+            session = replace(sessions[part.scope], clock=Clock(sleep=sleep))
             try:
-                steps[session.scope](replace(session, clock=Clock(sleep=sleep)))
+                step(session, part.requests)
             except JudgeError as error:
-                if not self.goes_on:
+                if not (goes_on or self._goes_on):
                     raise
                 if note:
                     session.progress.note(f"{error}; {note}")
                 return error
             return None
 
-        pieces = [Piece(session.scope.title, partial(take, session)) for session in sessions]
-        return [error for error in run_together(pieces, log=self.log) if error is not None]
-
-    def _is_tight(
-        self, parts: Sequence[JudgeWork], todo: Todo, sessions: Sessions, terms: BudgetTerms
-    ) -> bool:
-        """Whether the budget does not hold all scopes together if each reply takes `max_tokens`."""
-        budget = self.ledger.draw_up_budget(terms)
-        if budget is None:
-            return False
-        plans = [(self._left(part, todo), sessions[part.scope].channel) for part in parts]
-        # Where something is still under way, each scope is checked when its own has been collected.
-        if len(parts) > 1 and not any(todo[part.scope].open_batches for part in parts):
-            check_affordable(plans, terms=terms, ledger=self.ledger, since=datetime.now(UTC))
-        prices = [most_usd(requests, terms.prices, channel) for requests, channel in plans]
-        most = (dollars for of_plan in prices if of_plan is not None for dollars in of_plan)
-        return budget.affordable(most) < sum(len(requests) for requests, _ in plans)
-
-
-def keys_under_way(ledger: "Ledger", scope: JudgingScope) -> set[str]:
-    """Return what is collected next; what was asked directly cannot be had any more."""
-    begun = [batch for batch in ledger.open_batches(scope) if batch.channel == "batch"]
-    return {key for batch in begun for key in ledger.batch_keys(batch.nonce)}
+        pieces = [Piece(part.scope.title, partial(take, part)) for part in parts]
+        results = run_together(pieces, log=self._log)
+        by_scope = zip((part.scope for part in parts), results, strict=True)
+        return {scope: error for scope, error in by_scope if error is not None}
 
 
 def share_places(

@@ -13,9 +13,10 @@ from tests.loopback.faults.catalogue import CATALOGUE
 from tests.loopback.faults.servers import FaultyServer
 from tournament_assets.judging.batch_service import TakesBatches
 from tournament_assets.judging.requests.verdict_parsing import parse_verdict, read_reply
+from tournament_assets.judging.settlement.account import read_account
 from tournament_assets.judging.settlement.records import StoredReply
 from tournament_assets.judging.settlement.sessions import Clock, JudgingSession, Tally
-from tournament_assets.judging.settlement.settlement import find_work_left, settle_requests
+from tournament_assets.judging.settlement.settlement import settle_requests
 from tournament_assets.ledger import Ledger
 from tournament_assets.loopback.lexical_judge import judge_lexically
 from tournament_assets.tournament.verdicts import Verdict
@@ -101,7 +102,7 @@ class Run:
     @property
     def is_done(self) -> bool:
         """Whether the ledger says that nothing is left to do."""
-        return find_work_left(KEYS, scope=SCOPE, ledger=self.ledger, reply_format="line").is_done
+        return read_account(REQUESTS, scope=SCOPE, ledger=self.ledger, reply_format="line").is_done
 
     def replies(self, key: str = FIRST) -> list[StoredReply]:
         """Return the replies to a request, one for each attempt."""

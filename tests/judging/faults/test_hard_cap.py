@@ -26,6 +26,7 @@ from tournament_assets.judging.costs.prices import (
 from tournament_assets.judging.requests.requests import JudgeRequests
 from tournament_assets.judging.settlement.records import JudgingScope
 from tournament_assets.judging.settlement.sessions import (
+    ApproveAnything,
     JudgingSession,
     Tally,
     hold_lease,
@@ -34,6 +35,7 @@ from tournament_assets.judging.settlement.settlement import ask_directly, settle
 from tournament_assets.ledger import Ledger
 from tournament_assets.providers.anthropic.message_batches import AnthropicBatches
 from tournament_assets.tournament.judges import ConfiguredPrice, Rubric
+from tournament_assets.verdicts.spending_plans import build_approval
 
 OPUS = "claude-opus-5-5"
 PRICES = load_newest_prices()
@@ -93,7 +95,7 @@ class Payer:
         limit_usd: float,
         *,
         dimension: str = "0",
-        is_tight: bool = False,
+        is_planned: bool = False,
         **policy: Any,
     ) -> Tally:
         """Ask as a run of the program does, with connections of its own."""
@@ -108,8 +110,11 @@ class Payer:
                 progress=Progress(),
                 terms=replace(
                     quick(**policy),
-                    budget=replace(terms(limit_usd, self.prices), is_tight=is_tight),
+                    budget=terms(limit_usd, self.prices),
                 ),
+                approval=build_approval(terms(limit_usd, self.prices), ledger=ledger)
+                if is_planned
+                else ApproveAnything(),
             )
             return settle_requests(session, requests)
 
@@ -340,7 +345,7 @@ def pay_for_long_requests(
     faults = [f"{thinks}:always", f"direct_{thinks}:always", "hit_rate:0.5"]
     with FaultyServer(processing_seconds=0, faults=faults) as server:
         tally = Payer(url, server, protocol).settle(
-            requests, limit_usd or 1000.0, is_tight=limit_usd is not None, prewarm_wait_seconds=30.0
+            requests, limit_usd or 1000.0, is_planned=True, prewarms=True
         )
         sizes = [batch.n_requests for batch in server.store.list_newest_first()][::-1]
     assert tally.answered == len(requests)

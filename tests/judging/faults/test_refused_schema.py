@@ -58,7 +58,7 @@ def settle(server: FaultyServer, folder: Path) -> Tally:
             ledger=ledger,
             service=service,
             progress=Progress(),
-            terms=replace(quick(prewarm_wait_seconds=30.0), reply_format="json_schema"),
+            terms=replace(quick(prewarms=True), reply_format="json_schema"),
         )
         return settle_requests(session, REQUESTS)
 

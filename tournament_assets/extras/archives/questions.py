@@ -51,7 +51,9 @@ from tournament_assets.reports.progress_bars import JudgingBar
 from tournament_assets.tournament.completions import End, end_of
 from tournament_assets.tournament.judge_services import SERVICES
 from tournament_assets.tournament.judges import Judge, Waiting
-from tournament_assets.verdicts.judge_requests import build_approval
+from tournament_assets.verdicts.spending_plans import (
+    build_approval,
+)
 
 _REMEDY = "correct rejudging.max_tokens or rejudging.judge_model, and run again"
 
@@ -243,7 +245,7 @@ def ask_judge(
             terms=SettlementTerms(
                 waiting=waiting, reply_format=None, remedy=_REMEDY, budget=budget
             ),
-            approve=build_approval(budget, ledger=ledger),
+            approval=build_approval(budget, ledger=ledger),
         )
         with hold_lease(session):
             _settle_scores(session, requests, ceiling=archive.config.harness.ceiling)
@@ -251,7 +253,7 @@ def ask_judge(
 
 def cost_sentence(requests: Sequence[ModelRequest], rejudging: Rejudging) -> str:
     """Describe the most that asking can cost, assuming an empty ledger."""
-    workload = measure_workload(requests, find_answered=lambda _: frozenset())
+    workload = measure_workload(requests)
     prices = load_newest_prices(rejudging.prices)
     if SERVICES[rejudging.service].is_free:
         prices = prices.with_free(rejudging.judge_model)
@@ -414,7 +416,7 @@ def _settle_scores(
             missing = [request for request in missing if request.request_key in answered]
             session.tally.second_questions += len(missing)
         elif missing:
-            session.approve(missing, "direct")
+            session.check_budget(missing, "direct")
             session.check_model(missing[0].params["model"])
         _ask(session, missing, held.last)
 

@@ -1,10 +1,10 @@
 """The estimated cost of judging, counted from the requests as they would be sent."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from collections.abc import Set as AbstractSet
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tournament_assets.judging.batch_service import Channel, TokenCounter
 from tournament_assets.judging.costs.prices import (
@@ -308,7 +308,7 @@ class JudgingEstimate:
 
     def total_usd(self, hit_rate: float | None) -> float | None:
         """Return the cost of all dimensions together; None without prices."""
-        return _sum_known(
+        return sum_known(
             each.usd(workload, hit_rate)
             for each in self.by_judge
             for workload in each.workloads.values()
@@ -330,7 +330,7 @@ class JudgingEstimate:
     @property
     def planned_usd(self) -> float | None:
         """The cost to plan for: no request finds its prefix in the cache. None if unknown."""
-        return _sum_known(each._own_planned_usd for each in self.by_judge)
+        return sum_known(each._own_planned_usd for each in self.by_judge)
 
     @property
     def _own_planned_usd(self) -> float | None:
@@ -347,7 +347,7 @@ class JudgingEstimate:
     def expected_requests(self) -> float | None:
         """The number of requests that is expected if pairs stop early; None if unknown."""
         shares = {} if self.rounds is None else self.rounds.expected_shares
-        return _sum_known(
+        return sum_known(
             None if share is None else workload.to_ask * share
             for name, workload in self.workloads.items()
             for share in [shares.get(name) if workload.to_ask else 0.0]
@@ -359,7 +359,7 @@ class JudgingEstimate:
         if self.rounds is None or self.is_free or self.price is None:
             return self.planned_usd
         shares = self.rounds.expected_shares
-        return _sum_known(
+        return sum_known(
             None
             if share is None
             else share * workload.dearest_usd(self.price, discount=self.batch_discount)
@@ -371,7 +371,7 @@ class JudgingEstimate:
     @property
     def most_usd(self) -> float | None:
         """The cost if every reply takes all of `max_tokens`; None if unknown."""
-        return _sum_known(
+        return sum_known(
             0.0 if each.is_free and self.others else workload.most_usd
             for each in self.by_judge
             for workload in each.workloads.values()
@@ -414,7 +414,7 @@ class JudgingEstimate:
         if self.response_budget is None:
             return None
         names = ", ".join(each.entrant_id for each in self.responses if each.workload.to_ask)
-        planned = _sum_known(each.planned_usd for each in self.responses)
+        planned = sum_known(each.planned_usd for each in self.responses)
         models = [each.model for each in self.responses if each.planned_usd is None]
         return self.response_budget.problem(
             planned, what=f"letting {names} answer", model=models[0] if models else "MODEL"
@@ -453,8 +453,8 @@ class RoundsEstimate:
 def measure_workload(
     requests: Sequence[ModelRequest],
     *,
-    find_answered: Callable[[Iterable[str]], AbstractSet[str]],
-    under_way: AbstractSet[str] = frozenset(),
+    has_reply: NDArray[np.bool_] | None = None,
+    under_way: NDArray[np.bool_] | None = None,
     identical: int = 0,
     tokens_per_reply: float = ASSUMED_OUTPUT_TOKENS,
     prices: PriceList | None = None,
@@ -462,12 +462,12 @@ def measure_workload(
     channel: Channel = "batch",
     has_trial: bool = False,
 ) -> Workload:
-    """Measure the workload of a list of requests, looking at each once and keeping its key.
+    """Measure the workload of a list of requests.
 
     Args:
         requests: Both presentations of every pair that is to be asked.
-        find_answered: Returns which of some keys need not be asked again.
-        under_way: Keys of requests that were sent and will be collected.
+        has_reply: Whether each need not be asked again, (n_requests,); None if all do.
+        under_way: Whether each was sent and will be collected, (n_requests,); None if none was.
         identical: Presentations of the pairs that are settled without asking.
         prices: The prices for the most that each may cost; None leaves that unknown.
         counter: Counts the tokens of a sample of the requests that are still to be sent, evenly
@@ -478,12 +478,11 @@ def measure_workload(
     Raises:
         JudgeError: If the counter does not say.
     """
-    positions = KeyPositions(requests)
-    columns = columns_of(requests)
-    keys, first = list(positions), positions.first
-    answered = find_answered(keys)
-    sent = {key for key in keys if key in under_way} - answered
-    is_open = np.array([key not in answered and key not in sent for key in keys], dtype=bool)
+    first, columns = KeyPositions(requests).first, columns_of(requests)
+    none = np.zeros(len(requests), dtype=bool)
+    answered = (none if has_reply is None else has_reply)[first]
+    sent = (none if under_way is None else under_way)[first] & ~answered
+    is_open = ~(answered | sent)
     left = Selection(requests, first[is_open])
     counted, correction = (0, 1.0) if counter is None else _correct(left, counter)
     tokens = np.round(columns.characters[first] / CHARACTERS_PER_TOKEN)
@@ -494,7 +493,7 @@ def measure_workload(
     prefix_tokens = round(float(prefix_characters / CHARACTERS_PER_TOKEN))
     ahead = 0
     if has_trial and len(left) > 1:
-        wanted = min(MOST_AHEAD, -(-len(keys) // ONE_AHEAD_IN)) - len(answered)
+        wanted = min(MOST_AHEAD, -(-len(first) // ONE_AHEAD_IN)) - int(answered.sum())
         ahead = min(max(1, wanted), len(left))
     if prices is not None and most is not None:
         more = 1.0 / prices.discount(channel) - 1.0
@@ -502,9 +501,9 @@ def measure_workload(
     return Workload(
         presentations=len(requests) + identical,
         identical=identical,
-        distinct=len(keys),
-        answered=len(answered),
-        under_way=len(sent),
+        distinct=len(first),
+        answered=int(answered.sum()),
+        under_way=int(sent.sum()),
         prefix_tokens=round(prefix_tokens * correction),
         message_tokens=int(tokens[is_open].sum()),
         distinct_message_tokens=int(tokens.sum()),
@@ -527,7 +526,8 @@ def _correct(left: Selection, counter: TokenCounter) -> tuple[int, float]:
     return len(places), float(counted / by_characters) if by_characters else 1.0
 
 
-def _sum_known(amounts: Iterable[float | None]) -> float | None:
+def sum_known(amounts: Iterable[float | None]) -> float | None:
+    """Return a sum; None if a part of it is not known."""
     total = 0.0
     for amount in amounts:
         if amount is None:

@@ -306,8 +306,6 @@ class BudgetTerms:
         setting: Which line of the config sets the limit.
         max_tokens: The most tokens of a reply, used where a request's highest cost was not
             recorded.
-        is_tight: Whether it may not all fit at `max_tokens`, so that caps are lowered to what
-            replies take.
     """
 
     prices: PriceList
@@ -317,7 +315,6 @@ class BudgetTerms:
     on_responses: bool = False
     setting: str = "judging.budget.usd"
     max_tokens: int = 8192
-    is_tight: bool = False
 
     @property
     def counts_from(self) -> datetime:
@@ -425,13 +422,21 @@ class Budget:
     def _gone_usd(self) -> float:
         return self.spent_usd + self.committed_usd
 
-    def problem(self, planned_usd: float | None, *, what: str, model: str = "MODEL") -> str | None:
+    def problem(
+        self,
+        planned_usd: float | None,
+        *,
+        what: str,
+        model: str = "MODEL",
+        enough_usd: float = 0.0,
+    ) -> str | None:
         """Explain why a plan cannot be paid, or None. A plan that costs nothing always can.
 
         Args:
             planned_usd: The most it may cost; None where a price is not known.
             what: What would be paid for, such as `asking 12 requests of claude-opus-5-5`.
             model: Which model would be paid for.
+            enough_usd: What is to be left for the whole to be finished, where that is more.
         """
         if planned_usd == 0:
             return None
@@ -454,7 +459,8 @@ class Budget:
             f"{format_usd(self.limit_usd)} a {self.period}, {format_usd(self.spent_usd)} is spent "
             f"and {format_usd(self.committed_usd)} is under way; expected at most "
             f"{format_usd(self.left_usd)}; raise {self.setting} to "
-            f"{format_usd(_rounded_up(self._gone_usd + planned_usd))}, or {fewer}{advice}"
+            f"{format_usd(_rounded_up(self._gone_usd + max(planned_usd, enough_usd)))}, "
+            f"or {fewer}{advice}"
         )
 
     def affordable(self, most_usd: Iterable[float]) -> int:
@@ -467,13 +473,20 @@ class Budget:
             count += 1
         return count
 
-    def check(self, planned_usd: float | None, *, what: str, model: str = "MODEL") -> None:
-        """Refuse a plan that cannot be paid.
+    def check(
+        self,
+        planned_usd: float | None,
+        *,
+        what: str,
+        model: str = "MODEL",
+        enough_usd: float = 0.0,
+    ) -> None:
+        """Refuse a plan that cannot be paid; see `problem`.
 
         Raises:
             BudgetError: If it would exceed the limit, or may for lack of a price.
         """
-        problem = self.problem(planned_usd, what=what, model=model)
+        problem = self.problem(planned_usd, what=what, model=model, enough_usd=enough_usd)
         if problem is not None:
             raise BudgetError(problem)
 

@@ -38,6 +38,7 @@ from tournament_assets.judging.requests.verdict_parsing import (
     classify_reply,
 )
 from tournament_assets.judging.settlement import harvest
+from tournament_assets.judging.settlement.account import is_unreadable
 from tournament_assets.judging.settlement.harvest import is_final
 from tournament_assets.judging.settlement.records import (
     JudgingLedger,
@@ -55,7 +56,7 @@ from tournament_assets.judging.settlement.sessions import (
     Waits,
     hold_lease,
 )
-from tournament_assets.judging.settlement.settlement import ask_directly, is_unreadable
+from tournament_assets.judging.settlement.settlement import ask_directly
 from tournament_assets.judging.settlement.submission import KEPT_FOR, list_since
 from tournament_assets.tournament.judges import Waiting
 
@@ -579,7 +580,7 @@ def rejudge_requests(session: JudgingSession, requests: Sequence[JudgeRequest]) 
         session.tally.answered = len(positions) - len(failed)
         if failed:
             selected = Selection(requests, [positions[each.request_key] for each in failed])
-            session.approve(selected, "direct")
+            session.check_budget(selected, "direct")
             session.check_model(selected[0].params["model"])
         in_turn = sorted(failed, key=lambda each: each.attempt)
         for attempt, group in groupby(in_turn, key=lambda each: each.attempt):

@@ -3,6 +3,7 @@
 Also runs several pieces of work that wait for services at once, each in a stoppable thread.
 """
 
+import math
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -51,8 +52,38 @@ class JudgingProgress(Protocol):
         """Say how many of the requests are answered."""
 
 
-Approval = Callable[[Sequence[ModelRequest], Channel], None]
-"""Raises `BudgetError` if asking some requests would cost more than may be spent."""
+class Approval(Protocol):
+    """Whoever says whether something can be paid, and is told what is sent."""
+
+    def check(
+        self, requests: Sequence[ModelRequest], channel: Channel, seen: "SeenReplies"
+    ) -> bool:
+        """Return if asking some requests is expected to fit into the budget.
+
+        Args:
+            seen: What the replies so far were like.
+
+        Returns:
+            Whether not all may fit at `max_tokens`, so that caps are lowered to what replies take.
+
+        Raises:
+            BudgetError: If it would cost more than may be spent.
+        """
+
+    def commit(self, requests: Sequence[ModelRequest], write: Callable[[], int]) -> int:
+        """Write what is about to be sent, so that nobody counts it as planned any more.
+
+        Args:
+            write: Writes it, and returns how many of the requests, from the first on, fit.
+
+        Returns:
+            What `write` returned.
+        """
+
+    def enough_usd(self) -> float:
+        """Return the dollars that everything planned may cost, for messages."""
+
+
 Listener = Callable[[Sequence[tuple[str, ReplyRow]]], None]
 """Called with rows, each with its request's key, as soon as the ledger holds them."""
 JUDGE_REMEDY = (
@@ -65,8 +96,22 @@ SERVER_REMEDY = (
 )
 
 
-def approve_anything(_requests: Sequence[ModelRequest], _channel: Channel) -> None:
-    """Approve every plan: there is no budget."""
+class ApproveAnything:
+    """The approval of every plan, where there is no budget."""
+
+    def check(
+        self, _requests: Sequence[ModelRequest], _channel: Channel, _seen: "SeenReplies"
+    ) -> bool:
+        """Approve them."""
+        return False
+
+    def commit(self, _requests: Sequence[ModelRequest], write: Callable[[], int]) -> int:
+        """Write them."""
+        return write()
+
+    def enough_usd(self) -> float:
+        """Return zero: nobody asks."""
+        return 0.0
 
 
 def tell_nobody(_rows: Sequence[tuple[str, ReplyRow]]) -> None:
@@ -158,6 +203,8 @@ class UnreadResults:
 
 _MARGIN_TOKENS = 64
 _FEW = 5
+_ENOUGH_REPLIES = 4
+"""From so many replies on, their own lengths count instead of what was assumed."""
 
 
 @dataclass(slots=True)
@@ -168,19 +215,46 @@ class SeenReplies:
         n_replies: How many there are.
         longest: Tokens of the longest, thinking included.
         least_read: The fewest tokens that a request had; None if unknown.
+        output_tokens: Tokens of all of them.
+        output_squares: The sum of the squares of their tokens.
+        n_hits: Those whose request read its prefix from the cache.
+        n_writes: Those whose request wrote it there.
+        prompt_tokens: Tokens of the requests whose characters are known.
+        prompt_characters: Characters of those.
     """
 
     n_replies: int = 0
     longest: int = 0
     least_read: int | None = None
+    output_tokens: int = 0
+    output_squares: int = 0
+    n_hits: int = 0
+    n_writes: int = 0
+    prompt_tokens: int = 0
+    prompt_characters: int = 0
 
-    def add(self, reply: Reply) -> None:
-        """Look at one more."""
+    def add(self, reply: Reply, *, characters: int = 0) -> None:
+        """Look at one more.
+
+        Args:
+            characters: How many its request has, prefix included; 0 if unknown.
+        """
         usage = reply.usage
         if usage is not None and usage.output_tokens and usage.read_tokens:
             self.n_replies += 1
             self.longest = max(self.longest, usage.output_tokens)
             self.least_read = min(self.least_read or usage.read_tokens, usage.read_tokens)
+            self.output_tokens += usage.output_tokens
+            self.output_squares += usage.output_tokens**2
+            self.n_hits += usage.cache_read_input_tokens > 0
+            self.n_writes += usage.cache_creation_input_tokens > 0
+            self.prompt_tokens += usage.read_tokens if characters else 0
+            self.prompt_characters += characters
+
+    def become(self, other: "SeenReplies") -> None:
+        """Forget everything, and know what another one knows."""
+        for column in fields(SeenReplies):
+            setattr(self, column.name, getattr(other, column.name))
 
     @property
     def cap(self) -> int | None:
@@ -188,6 +262,31 @@ class SeenReplies:
         if not self.n_replies:
             return None
         return self.longest + max(_MARGIN_TOKENS, _FEW * self.longest // self.n_replies)
+
+    @property
+    def reply_tokens(self) -> tuple[float, float] | None:
+        """The mean tokens of a reply and its standard error; None if too few are known."""
+        n_replies = self.n_replies
+        if n_replies < _ENOUGH_REPLIES:
+            return None
+        mean = self.output_tokens / n_replies
+        variance = max(0.0, self.output_squares - n_replies * mean**2) / (n_replies - 1)
+        return mean, math.sqrt(variance / n_replies)
+
+    @property
+    def hit_rate(self) -> float | None:
+        """The share of requests after the first that read the prefix from the cache.
+
+        None if no request wrote or read it.
+        """
+        if not (self.n_hits or self.n_writes):
+            return None
+        return min(1.0, self.n_hits / max(1, self.n_replies - 1))
+
+    @property
+    def tokens_per_character(self) -> float | None:
+        """The tokens that a character of a request took; None if unknown."""
+        return self.prompt_tokens / self.prompt_characters if self.prompt_characters else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -245,7 +344,8 @@ class JudgingSession:
         progress: Where messages and counts are shown.
         terms: How the work is to be done.
         clock: How time passes.
-        approve: Called before anything of a plan is sent, to check that it can be paid.
+        approval: Says before anything of a plan is sent whether it can be paid.
+        is_tight: Whether caps are lowered to what replies take.
         on_rows: Called with every row once it is in the ledger; may raise `JudgeError` if nothing
             more is to be asked.
         places: Entered for each direct request until its reply is written down; settlements that
@@ -266,7 +366,8 @@ class JudgingSession:
     progress: JudgingProgress
     terms: SettlementTerms
     clock: Clock = SYSTEM_CLOCK
-    approve: Approval = approve_anything
+    approval: Approval = field(default_factory=ApproveAnything)
+    is_tight: bool = False
     on_rows: Listener = tell_nobody
     places: Callable[[], AbstractContextManager[Any]] = nullcontext
     tally: Tally = field(default_factory=Tally)
@@ -308,12 +409,19 @@ class JudgingSession:
         prefix_tokens = None if self.terms.reply_format is None else self.seen.least_read
         return most_usd(requests, budget.prices, channel, prefix_tokens=prefix_tokens)
 
+    def check_budget(self, requests: Sequence[ModelRequest], channel: Channel) -> None:
+        """Check that some requests can be paid, and note whether they may not at their most.
+
+        Raises:
+            BudgetError: If they cannot.
+        """
+        self.is_tight = self.approval.check(requests, channel, self.seen)
+
     @property
     def lower_cap(self) -> int | None:
         """The cap of requests in batches where the budget is tight; None for that of the config."""
-        budget = self.terms.budget
-        is_tight = budget is not None and budget.is_tight
-        return self.seen.cap if is_tight and self.terms.reply_format is not None else None
+        is_of_verdicts = self.terms.reply_format is not None
+        return self.seen.cap if self.is_tight and is_of_verdicts else None
 
     def stop_if_cancelled(self) -> None:
         """Return if nothing was cancelled at the service.

@@ -8,15 +8,11 @@ request that warms the prompt cache for the others.
 """
 
 import threading
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from collections.abc import Set as AbstractSet
-from concurrent.futures import ThreadPoolExecutor, wait
-from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
-from functools import partial
-from itertools import groupby, islice
+from dataclasses import replace
+from itertools import islice
 from queue import SimpleQueue
-from types import MappingProxyType
 
 from tournament_assets.foundation.errors import JudgeError, JudgeFailure
 from tournament_assets.judging.batch_service import (
@@ -27,36 +23,26 @@ from tournament_assets.judging.requests.columns import (
     KeyPositions,
     ModelRequest,
     Selection,
-    columns_of,
     keys_of,
 )
 from tournament_assets.judging.requests.requests import custom_id
-from tournament_assets.judging.requests.verdict_parsing import (
-    ReplyFormat,
-    needs_second_question,
-    read_reply,
-)
+from tournament_assets.judging.settlement.account import Account, RequestState, read_account
 from tournament_assets.judging.settlement.harvest import (
     REFUSED,
     collect_batches,
     give_up,
     harvest_ended,
-    is_final,
     is_invalid,
     record_part,
     withhold_unparsable,
 )
 from tournament_assets.judging.settlement.records import (
-    JudgingLedger,
-    JudgingScope,
     OpenBatch,
-    StoredReply,
     SubmittedBatch,
 )
 from tournament_assets.judging.settlement.sessions import (
     SERVER_REMEDY,
     JudgingSession,
-    SeenReplies,
     Tally,
     hold_lease,
 )
@@ -68,117 +54,6 @@ from tournament_assets.judging.settlement.submission import (
     write_intent,
 )
 from tournament_assets.judging.settlement.trial import FIRST_SLICE, Trial
-
-
-@dataclass(frozen=True, slots=True)
-class WorkLeft:
-    """The work left before every request has its reply.
-
-    Attributes:
-        total: Distinct requests that are wanted.
-        answered: Those with a final reply.
-        unanswered: Keys of those without a final reply.
-        unreadable: The last reply to each request that is to be asked once more, by key.
-        open_batches: Batches that were begun and not closed.
-        trial: What the last reply to each request was like.
-        seen: What their sizes were.
-    """
-
-    total: int
-    answered: int
-    unanswered: tuple[str, ...]
-    unreadable: Mapping[str, StoredReply]
-    open_batches: tuple[OpenBatch, ...]
-    trial: Trial
-    seen: SeenReplies = field(default_factory=SeenReplies)
-
-    @property
-    def is_done(self) -> bool:
-        """Whether nothing is left."""
-        return not (self.asks or self.open_batches)
-
-    @property
-    def asks(self) -> bool:
-        """Whether something is to be asked."""
-        return bool(self.unanswered or self.asked_again)
-
-    @property
-    def asked_again(self) -> Mapping[str, StoredReply]:
-        """Those that are unreadable, or none where so many are that asking again is in vain."""
-        return {} if self.trial.has_failed else self.unreadable
-
-    def without(self, withheld: AbstractSet[str]) -> "WorkLeft":
-        """Return the same work less the requests that are not to be asked."""
-        return replace(
-            self,
-            unanswered=tuple(key for key in self.unanswered if key not in withheld),
-            unreadable={
-                key: reply for key, reply in self.unreadable.items() if key not in withheld
-            },
-        )
-
-
-def find_work_left(
-    request_keys: Iterable[str],
-    *,
-    scope: JudgingScope,
-    ledger: JudgingLedger,
-    reply_format: ReplyFormat | None,
-    max_tokens: int = 0,
-) -> WorkLeft:
-    """Look up in the ledger what a settlement would do; nothing is sent.
-
-    Args:
-        max_tokens: The cap of a reply: one that was cut off by a lower one says nothing about
-            the judge, and is always asked for again.
-    """
-    unanswered = dict.fromkeys(request_keys)
-    total = len(unanswered)
-    unreadable: dict[str, StoredReply] = {}
-    trial, seen = Trial(total, reply_format), SeenReplies()
-    replies = ledger.iterate_replies(unanswered.keys())
-    for key, attempts in groupby(replies, key=lambda reply: reply.request_key):
-        *_, last = attempts
-        unanswered.pop(key, None)
-        seen.add(last)
-        if reply_format is not None and _is_cut_early(last, max_tokens):
-            unreadable[key] = last
-            continue
-        verdict = trial.add(last)
-        # One that was asked more often and has a readable reply needs nothing more, nor does one
-        # that was unreadable twice.
-        if last.attempt == 1 and verdict is not None and needs_second_question(verdict):
-            unreadable[key] = last
-    return WorkLeft(
-        total=total,
-        answered=total - len(unanswered),
-        unanswered=tuple(unanswered),
-        unreadable=unreadable,
-        open_batches=tuple(ledger.open_batches(scope)),
-        trial=trial,
-        seen=seen,
-    )
-
-
-def _is_cut_early(reply: StoredReply, max_tokens: int) -> bool:
-    """Whether a reply was cut off by a lower cap: of batches alone, and at first."""
-    return (
-        (reply.channel, reply.attempt, reply.stop_reason) == ("batch", 1, "max_tokens")
-        and reply.usage is not None
-        and reply.usage.output_tokens < max_tokens
-    )
-
-
-def is_unreadable(reply: StoredReply, reply_format: ReplyFormat) -> bool:
-    """Whether a reply holds no verdict and is worth asking for once more."""
-    verdict, _ = read_reply(
-        result_type=reply.result_type,
-        stop_reason=reply.stop_reason,
-        text=reply.text,
-        reply_format=reply_format,
-    )
-    return needs_second_question(verdict)
-
 
 _INVALID = frozenset({JudgeFailure.INVALID, JudgeFailure.TOO_LARGE})
 _RETRIED = frozenset({JudgeFailure.NOT_ACCEPTED, JudgeFailure.TRANSIENT})
@@ -229,7 +104,7 @@ def _ask_in_slices(
         lost |= _ask_all(session, intent, requests[: intent.n_requests])
         requests = requests[intent.n_requests :]
         if requests:
-            session.approve(requests, "direct")
+            session.check_budget(requests, "direct")
             waits = session.waits()
     return lost
 
@@ -316,59 +191,35 @@ def _is_in_vain(session: JudgingSession, row: ReplyRow) -> bool:
     return row.error_type != REFUSED or not has_answered
 
 
-@contextmanager
-def asked_ahead(
-    session: JudgingSession, requests: Selection, *, attempt: int, trial: Trial
-) -> Iterator[AbstractSet[str]]:
-    """Ask a few requests directly and read their replies before the others are sent.
+def ask_ahead(session: JudgingSession, requests: Selection, *, trial: Trial) -> None:
+    """Ask a few requests directly and read their replies before the others are priced.
 
     The first one fills the prompt cache and shows that the service takes such requests. Others,
     spread over all of them, follow as long as it takes to see that the replies hold verdicts. They
-    are kept like any other. A slow first one is waited for again at the end, and the others go out
-    without a trial; what the direct channel does not answer is sent with the others.
-
-    Yields:
-        The keys of those that are not to be sent any more.
+    are kept like any other; what the direct channel does not answer is sent with the others.
 
     Raises:
         JudgeError: If the replies hold no verdicts, or the service refuses such requests.
     """
-    ahead = requests.spread(FIRST_SLICE)
-    keys = [request.request_key for request in ahead]
-    if session.channel == "direct":
-        _try_out(session, ahead, attempt=attempt, trial=trial)
-        yield session.ledger.answered_keys(keys, attempt=attempt)
-        return
-    intent = write_intent(session, ahead[:1], attempt=attempt, channel="direct")
-    if intent is None:
-        yield frozenset()
-        return
-    session.progress.note("pre-warming the judge's prompt cache with one request")
-    session.tally.direct += 1
-    session.tally.submitted += 1
-    with ThreadPoolExecutor(1) as pool:
-        asking = pool.submit(_ask_ahead, session, intent, ahead[0])
-        if not wait([asking], session.terms.waiting.prewarm_wait_seconds).done:
-            session.progress.note("the pre-warming request is slow; the others go out without it")
-            try:
-                yield {keys[0]}
-            finally:
-                asking.result()
-            return
-    row = asking.result()
-    trial.add(row)
-    trial.check(session, intent.judge_model)
-    if is_final(row) or row.error_type == REFUSED:
-        _try_out(session, ahead[1:], attempt=attempt, trial=trial)
-    yield session.ledger.answered_keys(keys, attempt=attempt)
+    session.progress.note("asking a few requests directly, to warm the cache and try the judge")
+    reason = "the judge has not answered directly"
+    try:
+        _try_out(session, requests.spread(FIRST_SLICE), trial=trial)
+    except JudgeError as error:
+        # The direct channel may refuse what the other one takes.
+        if session.channel == "direct" or trial.n_read or trial.n_refused:
+            raise
+        reason = str(error)
+    if not trial.n_read:
+        session.progress.note(f"{reason}; judging goes on without a warm cache")
 
 
-def _try_out(session: JudgingSession, requests: Selection, *, attempt: int, trial: Trial) -> None:
+def _try_out(session: JudgingSession, requests: Selection, *, trial: Trial) -> None:
     """Ask directly until a trial is over, or the budget has no room or the service no answer."""
     while requests and trial.is_open:
         n_known = trial.n_read + trial.n_refused
-        part = requests[: trial.n_next]
-        intent = write_intent(session, part, attempt=attempt, channel="direct")
+        part = requests[: trial.n_next if n_known or session.channel == "direct" else 1]
+        intent = write_intent(session, part, attempt=_FIRST, channel="direct")
         if intent is None:
             return
         session.tally.direct += intent.n_requests
@@ -377,27 +228,6 @@ def _try_out(session: JudgingSession, requests: Selection, *, attempt: int, tria
         if trial.n_read + trial.n_refused == n_known:
             return
         requests = requests[intent.n_requests :]
-
-
-def _ask_ahead(session: JudgingSession, intent: OpenBatch, request: ModelRequest) -> ReplyRow:
-    """Ask a request and write down what comes."""
-    state, key = "harvested", request.request_key
-    name = custom_id(intent.nonce, key)
-    with session.places():
-        try:
-            row = session.service.ask_directly(SubmittedRequest(name, request.params))
-        except JudgeError as error:
-            is_invalid = error.failure in _INVALID
-            follows = "asking others" if is_invalid else "judging goes on without a warm cache"
-            session.progress.note(f"{error}; {follows}")
-            if error.failure is JudgeFailure.AMBIGUOUS:
-                row = _failed_row(name, "api_error", error, result_type=_LOST)
-            else:
-                row = _failed_row(name, REFUSED if is_invalid else "api_error", error)
-                state = "refused"
-        record_part(session, intent.nonce, [(key, row)])
-    session.ledger.record_closed(intent.nonce, state=state)
-    return row
 
 
 def _ask_patiently(
@@ -418,7 +248,10 @@ def _ask_patiently(
                 is_final = session.terms.refusals_are_final and (trial is None or trial.n_read > 0)
                 row, retry_after = _ask_once(session, submitted, refusals_are_final=is_final)
                 n_tries += 1
-            if retry_after is None or n_tries == session.terms.max_tries or is_over.is_set():
+            # What is tried ahead of batches goes with them if it is not answered at once.
+            is_ahead = trial is not None and session.channel == "batch"
+            most_tries = 1 if is_ahead else session.terms.max_tries
+            if retry_after is None or n_tries == most_tries or is_over.is_set():
                 # However slow the ledger is, no more are paid for and not written down than there
                 # are places: so many replies, at the most, are lost with the process.
                 record_part(session, nonce, [(request.request_key, row)])
@@ -507,77 +340,89 @@ def settle_requests(session: JudgingSession, requests: Sequence[ModelRequest]) -
         return session.tally
 
 
+def try_out(session: JudgingSession, requests: Sequence[ModelRequest]) -> None:
+    """Ask what shows whether a judge can be read and what its replies take, before any price.
+
+    Nothing is asked while something is under way, or where the session asks nothing ahead.
+
+    Raises:
+        JudgeWaitingError: If somebody else is at work on the scope until the deadline.
+        JudgeError: If the judge cannot be read, or the service refuses such requests.
+    """
+    with hold_lease(session):
+        _Settlement(session, requests).try_out()
+
+
 class _Settlement:
     def __init__(self, session: JudgingSession, requests: Sequence[ModelRequest]) -> None:
         self._session = session
         self._requests = requests
-        self._positions = KeyPositions(requests)
         self._given_up: AbstractSet[str] = frozenset()
 
+    def try_out(self) -> None:
+        account = self._take_stock()
+        if not account.open_batches:
+            self._try_out(account)
+
     def run(self) -> None:
-        # Positions are kept rather than keys, which would stay in memory throughout.
-        todo = self._take_stock()
-        first, second = self._select_questions(todo)
-        if first:
-            self._ask(
-                first, attempt=_FIRST, trial=todo.trial if self._session.terms.prewarms else None
-            )
-            todo = self._find_work_left()
-            _, second = self._select_questions(todo)
-        if todo.unreadable and todo.trial.has_failed:
+        account = self._take_stock()
+        if account.open_batches:
+            self._resume(account.open_batches)
+            account = self._look()
+        self._session.stop_if_cancelled()
+        self._session.tally.answered = account.answered
+        if self._try_out(account):
+            account = self._look()
+        if account.first:
+            self._ask(account.first, attempt=_FIRST)
+            account = self._look()
+        if account.trial.has_failed and account.count(RequestState.UNREADABLE):
             self._session.progress.note(
-                f"{todo.trial.n_silent} of {todo.trial.n_read} replies hold no verdict: asking "
-                "again would not help; `tournament rejudge` asks them once more all the same"
+                f"{account.trial.n_silent} of {account.trial.n_read} replies hold no verdict: "
+                "asking again would not help; `tournament rejudge` asks them once more all the same"
             )
-        if second:
+        if second := account.second:
             self._session.progress.note(f"{len(second)} replies are unreadable; asking again")
             self._session.tally.second_questions += len(second)
             self._ask(second, attempt=_SECOND)
 
-    def _take_stock(self) -> WorkLeft:
-        """Resume what is under way; return what is then to be asked."""
+    def _take_stock(self) -> Account:
+        """Look what there is to do; leave what this run is not to ask."""
         session = self._session
-        todo = self._find_work_left()
-        session.seen = todo.seen
-        session.tally.total = todo.total
-        session.tally.answered = todo.answered
+        account = self._look()
+        session.tally.total, session.tally.answered = account.total, account.answered
         session.progress.advance(session.tally.answered, session.tally.total)
         if not session.terms.may_pay_again:
-            withhold_unparsable(session, {*todo.unanswered, *todo.unreadable})
+            asked = account.select(RequestState.UNASKED, RequestState.UNREADABLE)
+            withhold_unparsable(session, set(keys_of(asked)))
         if (since := session.terms.failed_since) is not None:
-            self._given_up = session.ledger.failed_keys(self._positions, since=since).keys()
-        todo = todo.without(session.tally.withheld | self._given_up)
-        if todo.open_batches:
-            self._resume(todo.open_batches)
-            todo = self._find_work_left()
-            session.tally.answered = todo.answered
-        session.stop_if_cancelled()
-        return todo
+            positions = KeyPositions(self._requests)
+            self._given_up = session.ledger.failed_keys(positions, since=since).keys()
+        return self._look() if session.tally.withheld or self._given_up else account
 
-    def _find_work_left(self) -> WorkLeft:
-        todo = find_work_left(
-            self._positions,
+    def _look(self) -> Account:
+        account = read_account(
+            self._requests,
             scope=self._session.scope,
             ledger=self._session.ledger,
             reply_format=self._session.terms.reply_format,
-            max_tokens=int(columns_of(self._requests).caps[:1].sum()),
+            left_out=self._session.tally.withheld | self._given_up,
         )
-        return todo.without(self._session.tally.withheld | self._given_up)
+        self._session.seen.become(account.seen)
+        return account
 
-    def _select_questions(self, todo: WorkLeft) -> tuple[Selection, Selection]:
-        """Return what is to be asked for the first time, and what for the second."""
-        return self._select(todo.unanswered), self._select(todo.asked_again, todo.unreadable)
-
-    def _select(
-        self, keys: Iterable[str], replies: Mapping[str, StoredReply] = MappingProxyType({})
-    ) -> Selection:
-        positions = [self._positions[key] for key in keys]
-        cut_off = {
-            self._positions[key]
-            for key, reply in replies.items()
-            if reply.stop_reason == "max_tokens"
-        }
-        return Selection(self._requests, positions, cut_off)
+    def _try_out(self, account: Account) -> bool:
+        """Try the judge on a few requests, unless it was; return whether it was now."""
+        session, first = self._session, account.first
+        if not session.terms.prewarms or not first:
+            return False
+        model = first[0].params["model"]
+        account.trial.check(session, model)
+        if len(first) == 1 or not account.trial.is_open:
+            return False
+        session.check_model(model)
+        ask_ahead(session, first, trial=account.trial)
+        return True
 
     def _resume(self, open_batches: Iterable[OpenBatch]) -> None:
         session = self._session
@@ -605,20 +450,18 @@ class _Settlement:
             session.ledger.record_closed(begun.nonce, state="abandoned")
         return adopted
 
-    def _ask(self, requests: Selection, *, attempt: int, trial: Trial | None = None) -> None:
+    def _ask(self, requests: Selection, *, attempt: int) -> None:
         session = self._session
-        if trial is not None:
-            trial.check(session, requests[0].params["model"])
-        session.approve(requests, session.channel)
+        session.check_budget(requests, session.channel)
         session.check_model(requests[0].params["model"])
         if session.channel == "direct":
-            self._send(requests, attempt=attempt, trial=trial)
+            ask_directly(session, requests, attempt=attempt)
             return
         waiting = session.terms.waiting
         for round_number in range(waiting.max_rounds):
             if round_number:
                 session.progress.note(f"asking {len(requests)} requests that failed again")
-            self._send(requests, attempt=attempt, trial=None if round_number else trial)
+            self._submit_bulk(requests, attempt=attempt)
             requests = self._unanswered(requests, attempt=attempt)
             if not requests:
                 return
@@ -628,22 +471,8 @@ class _Settlement:
                 "without a reply until the next run"
             )
             return
-        session.approve(requests, "direct")
+        session.check_budget(requests, "direct")
         ask_directly(session, requests, attempt=attempt)
-
-    def _send(self, requests: Selection, *, attempt: int, trial: Trial | None) -> None:
-        session = self._session
-        is_bulk = session.channel == "batch"
-        send = self._submit_bulk if is_bulk else partial(ask_directly, session)
-        if trial is None or len(requests) == 1:
-            send(requests, attempt=attempt)
-            return
-        with asked_ahead(session, requests, attempt=attempt, trial=trial) as answered:
-            others = requests.drop({self._positions[key] for key in answered})
-            if others:
-                # Others may have spent something while these were waited for.
-                session.approve(others, session.channel)
-                send(others, attempt=attempt)
 
     def _submit_bulk(self, requests: Selection, *, attempt: int) -> None:
         session = self._session
@@ -670,7 +499,7 @@ class _Settlement:
                 collect_batches(session, uncollected)
                 uncollected = []
                 waits = session.waits()
-                session.approve(requests, "batch")
+                session.check_budget(requests, "batch")
             elif not created.n_requests:
                 wait_for_room(session, part[0], "batch", waits)
         collect_batches(session, uncollected)

@@ -272,21 +272,20 @@ def write_intent(
     model = requests[0].params["model"]
     terms = session.terms.budget
     most = session.most_usd(requests, channel)
-    n_requests = session.ledger.record_intent(
-        session.lease,
-        BatchIntent(
-            nonce=nonce,
-            judge_model=model,
-            attempt=attempt,
-            channel=channel,
-            begun_at=begun_at,
-            request_keys=list(keys_of(requests)),
-            most_usd=None if most is None else most.tolist(),
-            rates=None if terms is None else terms.prices.rates(model, channel=channel),
-            at_once=session.terms.max_in_flight,
-            effort=effort_of(requests[0].params),
-        ),
-        terms,
+    intent = BatchIntent(
+        nonce=nonce,
+        judge_model=model,
+        attempt=attempt,
+        channel=channel,
+        begun_at=begun_at,
+        request_keys=list(keys_of(requests)),
+        most_usd=None if most is None else most.tolist(),
+        rates=None if terms is None else terms.prices.rates(model, channel=channel),
+        at_once=session.terms.max_in_flight,
+        effort=effort_of(requests[0].params),
+    )
+    n_requests = session.approval.commit(
+        requests, lambda: session.ledger.record_intent(session.lease, intent, terms)
     )
     return OpenBatch(nonce, None, n_requests, begun_at, channel, model) if n_requests else None
 
@@ -310,14 +309,15 @@ def wait_for_room(
     what = f"the next request of {model}, at max_tokens {cap:,},"
     # Nobody else will read what the service withholds from this very run.
     ours = {session.scope.holder} if session.tally.withheld else set[str]()
+    enough = session.approval.enough_usd() + (most or 0.0)
     if ours >= set(budget.waiting_for):
-        budget.check(most, what=what, model=model)
+        budget.check(most, what=what, model=model, enough_usd=enough)
         return
     patience = session.terms.waiting.deadline_seconds
     if not budget.is_at_work:
         # The sender may have paused; if nobody resumes it, the wait ends.
         patience = min(patience, session.terms.grace_seconds)
-    problem = budget.problem(most, what=what, model=model)
+    problem = budget.problem(most, what=what, model=model, enough_usd=enough)
     if problem is None:
         return
     others = ", ".join(budget.waiting_for)
