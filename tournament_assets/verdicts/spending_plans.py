@@ -205,6 +205,7 @@ class SpendingPlan:
         self._ledger = ledger
         self._since = datetime.now(UTC)
         self._rests: dict[JudgingScope | None, _Rest] = {}
+        self._is_tight = False
         self._lock = threading.RLock()
 
     def set(
@@ -277,13 +278,15 @@ class SpendingPlan:
                 enough_usd=sum(cost.most_usd for cost in costs),
             )
 
-    @property
-    def is_tight(self) -> bool:
-        """Whether the budget may not hold everything planned at `max_tokens`."""
+    def may_exceed(self) -> bool:
+        """Return whether the budget may not hold everything planned at `max_tokens`.
+
+        Once it may not, that is the answer for the whole run, so that all are asked alike.
+        """
         with self._lock:
             budget = self._ledger.draw_up_budget(self.terms)
-            if budget is None:
-                return False
+            if budget is None or self._is_tight:
+                return self._is_tight
             most = 0.0
             for rest in self._rests.values():
                 dollars = most_usd(
@@ -293,7 +296,8 @@ class SpendingPlan:
                     prefix_tokens=rest.seen.least_read,
                 )
                 most += 0.0 if dollars is None else float(dollars.sum())
-            return most > budget.left_usd
+            self._is_tight = most > budget.left_usd
+            return self._is_tight
 
     def _cost(self, rest: _Rest) -> ExpectedCost:
         columns, terms, seen = rest.requests.columns, self.terms, rest.seen
@@ -362,7 +366,7 @@ class ScopeApproval:
         """Check that the budget holds some requests of the scope and what others plan."""
         self._plan.set(self._scope, requests, channel, seen)
         self._plan.check()
-        return self._plan.is_tight
+        return self._plan.may_exceed()
 
     def commit(self, requests: Sequence[ModelRequest], write: Callable[[], int]) -> int:
         """Write what is about to be sent; it is not planned any more."""
