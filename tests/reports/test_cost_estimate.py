@@ -1,5 +1,6 @@
 import io
 import json
+import math
 import re
 from dataclasses import replace
 from typing import Any
@@ -8,6 +9,7 @@ import pytest
 from rich.console import Console
 
 from tests.judging.prices import OPUS
+from tournament_assets.foundation.formatting import format_usd
 from tournament_assets.judging.costs.estimates import JudgingEstimate, Observation, Workload
 from tournament_assets.judging.costs.prices import Budget, Cost
 from tournament_assets.reports.cost_estimate import (
@@ -245,3 +247,19 @@ def test_scripts_get_everything_as_json() -> None:
     assert made["total"]["usd_budget_left"] == pytest.approx(18.25)
     assert [row["dimension"] for row in made["dimensions"]] == ["factuality", "calibration"]
     assert made["warnings"]
+
+
+def test_a_budget_that_short_replies_could_hold_is_left_to_the_first_replies_to_decide() -> None:
+    works = {"a": replace(FACTUALITY, most_usd=500.0)}
+    planned = estimate(workloads=works).planned_usd or 0.0
+
+    def priced(share: float) -> JudgingEstimate:
+        limit = budget(1.75 + share * planned)
+        return estimate(workloads=works, has_trial=True, budget=limit)
+
+    assert priced(0.8).is_decided_by_trial
+    assert "the first replies, asked directly, decide" in " ".join(printed(priced(0.8)).split())
+    assert not priced(1.1).is_decided_by_trial
+    # Not even the shortest replies would make this enough, and the sum that is named is the plan's.
+    problem = priced(0.01).budget_problem or ""
+    assert format_usd(math.ceil((1.75 + planned) * 100) / 100) in problem

@@ -106,7 +106,8 @@ class Chain:
         raise AssertionError(f"{_MOST_LAUNCHES} launches did not finish: {heard}")
 
     def check(self) -> None:
-        """Check what was kept and what it cost."""
+        """Check what was kept and what it cost, and that the sum that was named was enough."""
+        assert self.raised <= 1
         with self.paid.ledger() as ledger:
             spendings = ledger.spending_since()
             assert ledger.open_scopes("small") == {}

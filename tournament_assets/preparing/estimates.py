@@ -199,6 +199,7 @@ def _price_pairs(
         lead,
         assumed_responses=assumed_responses,
         others=tuple(others),
+        has_trial=plan.config.mode(mode).prewarm,
         budget=next((part for part in budgets if part is not None), None),
     )
 

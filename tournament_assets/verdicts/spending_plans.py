@@ -16,6 +16,7 @@ from tournament_assets.judging.batch_service import Channel
 from tournament_assets.judging.costs.estimates import (
     CHARACTERS_PER_TOKEN,
     MIN_OBSERVED_REPLIES,
+    SHORT_REPLY,
     Observation,
     Workload,
     assume_reply_tokens,
@@ -156,8 +157,6 @@ def _draw_up(
     )
 
 
-_SHORT_REPLY = 0.25
-"""So much of what is assumed or was seen elsewhere may a reply take at the least."""
 _STANDARD_ERRORS = 2.0
 
 
@@ -311,7 +310,7 @@ class SpendingPlan:
             short, long = (mean + sign * _STANDARD_ERRORS * error for sign in (-1, 1))
         else:
             long = observe_run(self._ledger, terms, model, effort, since=self._since)
-            short = _SHORT_REPLY * long
+            short = SHORT_REPLY * long
         ratio = seen.tokens_per_character or 1.0 / CHARACTERS_PER_TOKEN
         message_tokens = round(float(columns.characters.sum()) * ratio)
         workload = Workload(

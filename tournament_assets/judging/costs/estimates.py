@@ -35,6 +35,8 @@ MOST_AHEAD, ONE_AHEAD_IN = 10, 10
 """One request in so many is asked directly before the others, and so many at the most."""
 _MOST_WAITS = 99
 """So many batches or more are too many to count on."""
+SHORT_REPLY = 0.25
+"""So much of what is assumed or was seen elsewhere may a reply take at the least."""
 MIN_OBSERVED_REPLIES = 30
 """From this many replies on, a model's observed replies replace the assumption."""
 
@@ -183,6 +185,11 @@ class Workload:
             self.cost_usd(price, discount=discount, hit_rate=hit_rate) for hit_rate in (None, 0.0)
         )
 
+    def least_usd(self, price: ModelPrice, *, discount: float) -> float:
+        """Return the cost if every prefix is read from the cache and replies are short."""
+        short = replace(self, tokens_per_reply=SHORT_REPLY * self.tokens_per_reply)
+        return short.cost_usd(price, discount=discount, hit_rate=1.0)
+
     def as_if_new(self) -> "Workload":
         """Return the same workload as if nothing had been asked yet."""
         tokens = self.distinct_message_tokens
@@ -251,6 +258,7 @@ class JudgingEstimate:
             judge drifts.
         cautions: What to know of the judge before it is paid.
         hint: Which priced model an unpriced one may be meant to be, as the end of a sentence.
+        has_trial: Whether a few requests are asked first, and the others priced by their replies.
     """
 
     mode: str
@@ -272,6 +280,7 @@ class JudgingEstimate:
     anchor_requests: int = 0
     cautions: tuple[str, ...] = ()
     hint: str = ""
+    has_trial: bool = False
 
     @property
     def anchor_usd(self) -> float | None:
@@ -344,6 +353,22 @@ class JudgingEstimate:
         )
 
     @property
+    def _least_usd(self) -> float:
+        if self.is_free or self.price is None:
+            return 0.0
+        to_ask = [workload for workload in self.workloads.values() if workload.to_ask]
+        return sum(
+            workload.least_usd(self.price, discount=self.batch_discount) for workload in to_ask
+        )
+
+    @property
+    def is_decided_by_trial(self) -> bool:
+        """Whether the first replies decide if the budget holds the plan."""
+        planned, budget = self.planned_usd, self.budget
+        is_short = planned is not None and budget is not None and planned > budget.left_usd
+        return self.has_trial and is_short and self.budget_problem is None
+
+    @property
     def expected_requests(self) -> float | None:
         """The number of requests that is expected if pairs stop early; None if unknown."""
         shares = {} if self.rounds is None else self.rounds.expected_shares
@@ -388,6 +413,8 @@ class JudgingEstimate:
         paid = [each for each in self.by_judge if not each.is_free and each.price is not None]
         if self.budget is None or not planned or not most or self.budget_problem is not None:
             return None
+        if self.is_decided_by_trial:
+            return None
         if all(each.batch_discount == 1.0 for each in paid):
             return None
         left = self.budget.left_usd
@@ -428,11 +455,15 @@ class JudgingEstimate:
         unpriced = [each.judge_model for each in self.by_judge if each._own_planned_usd is None]
         names = ", ".join(unpriced or [each.judge_model for each in self.by_judge])
         # Where pairs stop early the budget is asked round by round.
-        planned = self.planned_usd if self.rounds is None else self.rounds.now.planned_usd
+        next_round = self if self.rounds is None else self.rounds.now
+        planned = enough = next_round.planned_usd
+        if planned and self.has_trial:
+            planned = sum(each._least_usd for each in next_round.by_judge)
         return self.budget.problem(
             planned,
             what=f"judging the {self.mode} by {names}",
             model=unpriced[0] if unpriced else self.judge_model,
+            enough_usd=enough or 0.0,
         )
 
 
