@@ -302,6 +302,8 @@ def classify_failure(
         return JudgeFailure.UNKNOWN if is_unknown else JudgeFailure.FATAL
     if may_cost and status < 500 and status not in (408, 409):
         return JudgeFailure.NOT_ACCEPTED
+    if may_cost and status == 529:
+        return JudgeFailure.OVERLOADED
     return unclear
 
 

@@ -197,7 +197,7 @@ class SettlementTerms:
             only then is it taken for never accepted.
         creation_seconds: How long the creation of a batch may be under way.
         channel: How requests are sent to a service that takes batches.
-        prewarms: Whether one request is sent ahead to fill the prompt cache.
+        prewarms: Whether a few requests are sent ahead of batches to fill the prompt cache.
         may_pay_again: Whether requests whose results are lost or unread may be asked again.
         failed_since: Requests that failed since then are not asked again; None excludes none.
         reply_format: How the judge writes its verdict; None where a reply is no verdict, and is

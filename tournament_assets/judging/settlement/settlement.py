@@ -182,6 +182,7 @@ def is_unreadable(reply: StoredReply, reply_format: ReplyFormat) -> bool:
 
 _INVALID = frozenset({JudgeFailure.INVALID, JudgeFailure.TOO_LARGE})
 _RETRIED = frozenset({JudgeFailure.NOT_ACCEPTED, JudgeFailure.TRANSIENT})
+_UNCLEAR = frozenset({JudgeFailure.AMBIGUOUS, JudgeFailure.OVERLOADED})
 _IN_VAIN = 8
 """How many consecutive failures stop the other requests, where all are asked directly."""
 _LOST = "lost"
@@ -190,7 +191,11 @@ _LONGEST_ASKED_WAIT_SECONDS = 300.0
 
 
 def ask_directly(
-    session: JudgingSession, requests: Sequence[ModelRequest], *, attempt: int
+    session: JudgingSession,
+    requests: Sequence[ModelRequest],
+    *,
+    attempt: int,
+    trial: Trial | None = None,
 ) -> None:
     """Send requests one by one and record each reply as it arrives.
 
@@ -206,17 +211,21 @@ def ask_directly(
     session.tally.direct += len(requests)
     session.tally.submitted += len(requests)
     waits = session.waits()
-    for trial in range(session.terms.max_tries):
-        if trial:
+    for n_tries in range(session.terms.max_tries):
+        if n_tries:
             waits.sleep()
-        lost = _ask_in_slices(session, requests, attempt=attempt)
+        lost = _ask_in_slices(session, requests, attempt=attempt, trial=trial)
         if not lost:
             return
         requests = [request for request in requests if request.request_key in lost]
 
 
 def _ask_in_slices(
-    session: JudgingSession, requests: Sequence[ModelRequest], *, attempt: int
+    session: JudgingSession,
+    requests: Sequence[ModelRequest],
+    *,
+    attempt: int,
+    trial: Trial | None,
 ) -> set[str]:
     """Ask as many at a time as the budget allows; return those whose reply may be lost."""
     lost: set[str] = set()
@@ -226,7 +235,7 @@ def _ask_in_slices(
         if intent is None:
             wait_for_room(session, requests[0], "direct", waits)
             continue
-        lost |= _ask_all(session, intent, requests[: intent.n_requests])
+        lost |= _ask_all(session, intent, requests[: intent.n_requests], trial)
         requests = requests[intent.n_requests :]
         if requests:
             session.approve(requests, "direct")
@@ -274,7 +283,7 @@ def _ask_all(
             if answer.result_type == _LOST:
                 lost.add(key)
             n_in_vain = n_in_vain + 1 if _is_in_vain(session, answer) else 0
-            if trial is not None:
+            if trial is not None and trial.is_open:
                 trial.add(answer)
                 trial.check(session, intent.judge_model)
             if session.channel == "direct" and n_in_vain >= max(
@@ -390,7 +399,7 @@ def _ask_ahead(session: JudgingSession, intent: OpenBatch, request: ModelRequest
             is_invalid = error.failure in _INVALID
             follows = "asking others" if is_invalid else "judging goes on without a warm cache"
             session.progress.note(f"{error}; {follows}")
-            if error.failure is JudgeFailure.AMBIGUOUS:
+            if error.failure in _UNCLEAR:
                 row = _failed_row(name, "api_error", error, result_type=_LOST)
             else:
                 row = _failed_row(name, REFUSED if is_invalid else "api_error", error)
@@ -437,7 +446,7 @@ def _ask_once(
         if error.failure in _INVALID:
             error_type = "invalid_request_error" if refusals_are_final else REFUSED
             return _failed_row(name, error_type, error), None
-        if error.failure is JudgeFailure.AMBIGUOUS:
+        if error.failure in _UNCLEAR:
             return _failed_row(name, "api_error", error, result_type=_LOST), None
         if error.failure not in _RETRIED:
             raise
@@ -519,9 +528,8 @@ class _Settlement:
         todo = self._take_stock()
         first, second = self._select_questions(todo)
         if first:
-            self._ask(
-                first, attempt=_FIRST, trial=todo.trial if self._session.terms.prewarms else None
-            )
+            is_tried = self._session.scope.is_of_verdicts
+            self._ask(first, attempt=_FIRST, trial=todo.trial if is_tried else None)
             todo = self._find_work_left()
             _, second = self._select_questions(todo)
         if todo.unreadable and todo.trial.has_failed:
@@ -607,6 +615,8 @@ class _Settlement:
 
     def _ask(self, requests: Selection, *, attempt: int, trial: Trial | None = None) -> None:
         session = self._session
+        if trial is not None and trial.is_over(n_unasked=len(requests)):
+            trial = None
         if trial is not None:
             trial.check(session, requests[0].params["model"])
         session.approve(requests, session.channel)
@@ -634,8 +644,8 @@ class _Settlement:
     def _send(self, requests: Selection, *, attempt: int, trial: Trial | None) -> None:
         session = self._session
         is_bulk = session.channel == "batch"
-        send = self._submit_bulk if is_bulk else partial(ask_directly, session)
-        if trial is None or len(requests) == 1:
+        send = self._submit_bulk if is_bulk else partial(ask_directly, session, trial=trial)
+        if trial is None or len(requests) == 1 or not session.terms.prewarms:
             send(requests, attempt=attempt)
             return
         with asked_ahead(session, requests, attempt=attempt, trial=trial) as answered:
