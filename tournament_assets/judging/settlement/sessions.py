@@ -29,6 +29,7 @@ from tournament_assets.judging.batch_service import (
 from tournament_assets.judging.costs.prices import BudgetTerms, most_usd
 from tournament_assets.judging.requests.requests import ModelRequest
 from tournament_assets.judging.requests.verdict_parsing import ReplyFormat
+from tournament_assets.judging.service_errors import CAUSES
 from tournament_assets.judging.settlement.records import (
     DIRECT_AT_ONCE,
     JudgingLedger,
@@ -53,8 +54,8 @@ Approval = Callable[[Sequence[ModelRequest], Channel], None]
 Listener = Callable[[Sequence[tuple[str, ReplyRow]]], None]
 """Called with rows, each with its request's key, as soon as the ledger holds them."""
 JUDGE_REMEDY = (
-    "correct the judge's max_tokens, thinking or model, or, if the service was at fault, ask again "
-    "with `tournament rejudge`"
+    f"{CAUSES['invalid or filtered'].action}, or, if the service was at fault, ask again with "
+    "`tournament rejudge`"
 )
 SERVER_REMEDY = (
     "see that the service answers and that base_url and key are right, and run again: what was "
@@ -321,7 +322,7 @@ class JudgingSession:
             raise JudgeError(
                 f"somebody cancelled {', '.join(self.cancelled)} at the service: {n_kept} replies "
                 f"came before and are kept, {n_missing} requests were cancelled, and nothing more "
-                "is sent; run again to ask what is missing"
+                f"is sent; {CAUSES['cancelled by a person'].action}"
             )
 
     def check_model(self, model: str) -> None:

@@ -36,8 +36,8 @@ from tournament_assets.judging.requests.verdict_parsing import (
     needs_second_question,
     read_reply,
 )
+from tournament_assets.judging.service_errors import REFUSED, Remedy, failures_of
 from tournament_assets.judging.settlement.harvest import (
-    REFUSED,
     collect_batches,
     give_up,
     harvest_ended,
@@ -180,9 +180,9 @@ def is_unreadable(reply: StoredReply, reply_format: ReplyFormat) -> bool:
     return needs_second_question(verdict)
 
 
-_INVALID = frozenset({JudgeFailure.INVALID, JudgeFailure.TOO_LARGE})
-_RETRIED = frozenset({JudgeFailure.NOT_ACCEPTED, JudgeFailure.TRANSIENT})
-_UNCLEAR = frozenset({JudgeFailure.AMBIGUOUS, JudgeFailure.OVERLOADED})
+_INVALID = failures_of(Remedy.NEVER, may_be_billed=False)
+_RETRIED = failures_of(Remedy.AGAIN, may_be_billed=False)
+_UNCLEAR = failures_of(Remedy.AGAIN, may_be_billed=True)
 _IN_VAIN = 8
 """How many consecutive failures stop the other requests, where all are asked directly."""
 _LOST = "lost"

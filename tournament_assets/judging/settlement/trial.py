@@ -6,7 +6,8 @@ from tournament_assets.foundation.errors import JudgeError, JudgeFailure
 from tournament_assets.judging.batch_service import Reply
 from tournament_assets.judging.costs.estimates import MOST_AHEAD, ONE_AHEAD_IN
 from tournament_assets.judging.requests.verdict_parsing import ReplyFormat, read_reply
-from tournament_assets.judging.settlement.harvest import REFUSED, is_final
+from tournament_assets.judging.service_errors import CAUSES, REFUSED
+from tournament_assets.judging.settlement.harvest import is_final
 from tournament_assets.judging.settlement.sessions import JudgingSession
 from tournament_assets.tournament.verdicts import Verdict
 
@@ -116,7 +117,7 @@ class Trial:
         examples = ", ".join(self.examples)
         if not self.n_read and self.n_refused >= min(_MAX_REFUSED, self.n_requests):
             schema = (
-                "if it knows no JSON schema, set judging.reply_format: line; "
+                f"if it knows no JSON schema, {CAUSES['schema refused'].action}; "
                 if self.reply_format == "json_schema"
                 else ""
             )
