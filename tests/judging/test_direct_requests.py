@@ -240,7 +240,9 @@ def test_refusals_end_a_run_only_where_nothing_was_ever_answered(
     bench: Bench, *, has_answered: bool
 ) -> None:
     bench.judge.direct = [*failures(JudgeFailure.INVALID, 40)]
+    # As entrants are asked, whose replies are no verdicts.
     asked: dict[str, Any] = {"refusals_are_final": False, "has_answered": has_answered}
+    asked["reply_format"] = None
     if has_answered:
         assert settle(bench, 20, **asked).failed == 40
     else:

@@ -1,8 +1,16 @@
+from itertools import takewhile
+
 import pytest
 
-from tournament_assets.judging.service_errors import Remedy, error_type_of, remedy_for
+from tests.test_house import ROOT
+from tournament_assets.foundation.errors import JudgeFailure
+from tournament_assets.judging.batch_service import ReplyRow
+from tournament_assets.judging.service_errors import CAUSES, Remedy, error_type_of, remedy_for
+from tournament_assets.judging.settlement.harvest import is_final
 
-AGAIN, PAID, PERSON, NEVER = Remedy
+AGAIN, PAID, PERSON, NEVER, _ = Remedy
+PAGE = ROOT / "docs" / "judging.md"
+HEAD = "| cause | how it shows | what is done | asked again | what you are told |"
 INVALID = "invalid_request_error"
 
 
@@ -67,3 +75,43 @@ def test_an_error_means_what_its_type_status_and_words_say_together(
     assert remedy_for(reversed(names), status, words and words.upper()) is expected
     # The common name, which is all that the ledger and a later reading go by, says the same.
     assert remedy_for([error_type_of(names, status, words)], None, None) is expected
+
+
+def table() -> list[str]:
+    """Return the table of causes as the documentation shows it."""
+    rows = [
+        (name, each.shows, each.done, each.remedy, each.action or "–")
+        for name, each in CAUSES.items()
+    ]
+    return [HEAD, "|---|---|---|---|---|", *(f"| {' | '.join(row)} |" for row in rows)]
+
+
+def test_the_documentation_shows_the_table_of_causes() -> None:
+    """Mended by `python -m tests.judging.test_service_errors`."""
+    lines = PAGE.read_text(encoding="utf-8").splitlines()
+    begun = lines[lines.index(HEAD) :]
+    assert list(takewhile(lambda line: line.startswith("|"), begun)) == table()
+
+
+def test_every_failure_of_a_call_and_every_type_of_an_error_has_a_cause() -> None:
+    assert {failure for each in CAUSES.values() for failure in each.failures} == set(JudgeFailure)
+    types = [name for each in CAUSES.values() for name in each.error_types]
+    assert len(types) == len(set(types))
+
+
+@pytest.mark.parametrize("name", CAUSES)
+def test_a_row_is_kept_for_good_where_the_table_says_that_it_is_never_asked_again(
+    name: str,
+) -> None:
+    cause = CAUSES[name]
+    for result_type in cause.result_types:
+        for error_type in cause.error_types or (None, "a_type_of_tomorrow"):
+            row = ReplyRow(result_type=result_type, error_type=error_type)
+            assert is_final(row) is (cause.remedy is NEVER)
+
+
+if __name__ == "__main__":
+    text = PAGE.read_text(encoding="utf-8")
+    before, _, rest = text.partition(HEAD)
+    after = rest[rest.index("\n\n") :]
+    PAGE.write_text(before + "\n".join(table()) + after, encoding="utf-8")

@@ -13,7 +13,16 @@ from tournament_assets.judging.settlement.records import verdicts_of
 from tournament_assets.judging.settlement.trial import FIRST_SLICE, Trial
 
 from .bench import Bench
-from .builders import SCOPE, SETTINGS, START, Approving, failures, reply_row, requests_for
+from .builders import (
+    SCOPE,
+    SETTINGS,
+    START,
+    Approving,
+    failed_row,
+    failures,
+    reply_row,
+    requests_for,
+)
 from .fake_judge import FakeJudge
 from .prices import PRICES
 from .test_direct_requests import WithoutBatches
@@ -37,34 +46,60 @@ def services(bench: Bench) -> dict[str, Any]:
     return {"batches": bench.judge, "direct": WithoutBatches(bench.judge)}
 
 
-@pytest.mark.parametrize("channel", ["batches", "direct"])
+@pytest.mark.parametrize("channel", ["batches", "direct", "direct, and warms nothing"])
 def test_a_judge_that_never_says_a_verdict_costs_a_dozen_replies_and_the_next_run_nothing(
     channel: str,
 ) -> None:
     bench = Bench(answer=silent_where(lambda _: True))
+    service, _, is_cold = channel.partition(",")
     for _ in range(2):
         with pytest.raises(JudgeError) as caught:
-            bench.settle(requests_for(120), service=services(bench)[channel], **AHEAD)
+            bench.settle(
+                requests_for(120),
+                service=services(bench)[service],
+                **({} if is_cold else AHEAD),
+            )
         told = str(caught.value)
         assert told.count("Final answer - A\\u202e") == 3  # escaped
-        assert "prewarm: false" in told
+        assert "tournament rejudge" in told
         assert "factuality (pilot)" in told
     assert bench.judge.asked == []
     # The eleventh shows it; no more than those in flight at that moment are paid besides.
     assert 11 <= bench.judge.paid.total() <= 20
     assert set(bench.judge.paid.values()) == {1}
+    with pytest.raises(JudgeError, match="hold no verdict"):
+        bench.settle(requests_for(120))
 
 
-def test_a_corrected_judge_goes_on_and_so_does_one_whose_mode_asks_nothing_ahead() -> None:
+@pytest.mark.parametrize("n_pairs", [18, 30])
+@pytest.mark.parametrize("options", [AHEAD, {}], ids=["warmed", "cold"])
+def test_a_failed_trial_that_left_few_unasked_is_over_and_the_next_run_finishes(
+    n_pairs: int, options: dict[str, Any]
+) -> None:
     bench = Bench(answer=silent_where(lambda _: True))
-    with pytest.raises(JudgeError):
-        bench.settle(requests_for(120), **AHEAD)
+    with pytest.raises(JudgeError, match="hold no verdict"):
+        bench.settle(requests_for(n_pairs), **AHEAD)
     n_paid = bench.judge.paid.total()
-    # Its first replies stay silent; all others are asked, and no second question is wasted.
-    tally = bench.settle(requests_for(120))
-    assert (tally.submitted, tally.second_questions) == (240 - n_paid, 0)
+    tally = bench.settle(requests_for(n_pairs), **options)
+    assert (tally.submitted, tally.second_questions) == (2 * n_pairs - n_paid, 0)
     assert bench.progress.heard("would not help")
-    assert bench.settle(requests_for(120), **AHEAD).submitted == 0
+    assert set(bench.judge.paid.values()) == {1}
+    assert bench.settle(requests_for(n_pairs), **options).submitted == 0
+
+
+def test_what_a_silent_bulk_left_unasked_is_asked_by_the_next_run() -> None:
+    silent = silent_where(lambda number: number > 10)
+    expires = iter(range(1, 1000))
+
+    def answer(request: SubmittedRequest) -> ReplyRow:
+        if 100 < next(expires) <= 180:
+            return failed_row(request.custom_id, "expired")
+        return silent(request)
+
+    bench = Bench(answer=answer)
+    options: dict[str, Any] = {"max_rounds": 1, "direct_fallback": False, **AHEAD}
+    assert bench.settle(requests_for(120), **options).answered == 160
+    assert bench.settle(requests_for(120), **options).answered == 240
 
 
 @pytest.mark.parametrize(("one_in", "is_stopped"), [(4, True), (6, False)])

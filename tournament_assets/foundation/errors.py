@@ -100,6 +100,8 @@ class JudgeFailure(StrEnum):
     """The request was certainly not accepted now, and may be later: a rate limit, no network."""
     AMBIGUOUS = "ambiguous"
     """It is not known whether the request was accepted."""
+    OVERLOADED = "overloaded"
+    """The service says that it has no room; one look shows whether it accepted a batch."""
     TRANSIENT = "transient"
     """A look that failed and costs nothing to repeat."""
     UNKNOWN = "unknown"

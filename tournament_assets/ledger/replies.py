@@ -16,6 +16,7 @@ import sqlalchemy as sa
 from tournament_assets.foundation.errors import JudgeError
 from tournament_assets.judging.batch_service import TOKEN_NAMES, Reply, ReplyRow, TokenUsage
 from tournament_assets.judging.costs.prices import BudgetTerms
+from tournament_assets.judging.service_errors import NEVER_BILLED
 from tournament_assets.judging.settlement.records import (
     BatchIntent,
     JudgingScope,
@@ -40,8 +41,6 @@ from tournament_assets.tournament.prompts import GeneratedResponse
 
 _TABLE = schema.replies
 _IMPORT_CHUNK = 1_000
-_NEVER_BILLED = frozenset({"errored", "canceled", "expired"})
-"""Result types of requests that the service says it did not answer."""
 
 
 class ReplyRecords(LedgerDatabase):
@@ -164,7 +163,7 @@ class ReplyRecords(LedgerDatabase):
                             "error_type": row.error_type,
                             "error_message": row.error_message,
                             "failed_at": now,
-                            "may_be_billed": row.result_type not in _NEVER_BILLED,
+                            "may_be_billed": row.result_type not in NEVER_BILLED,
                         }
                     )
                     for key, row in failed

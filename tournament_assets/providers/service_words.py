@@ -25,7 +25,7 @@ from tournament_assets.judging.batch_service import (
     SubmittedRequest,
     limit_rows,
 )
-from tournament_assets.judging.service_errors import Remedy, remedy_for
+from tournament_assets.judging.service_errors import CAUSES, Remedy, remedy_for
 from tournament_assets.tournament.places import origin_of
 
 _HIDDEN = "[key]"
@@ -252,7 +252,7 @@ def read_retry_after(error: Exception, *, at_most: float = 3600.0) -> float | No
 
 
 NOTHING: JsonObject = {}
-PAY = "; the account may spend no more: add credit or raise its spend limit, and run again"
+PAY = f"; {CAUSES['out of credit'].action}, and run again"
 """What to do about an account that cannot pay."""
 
 
@@ -302,6 +302,8 @@ def classify_failure(
         return JudgeFailure.UNKNOWN if is_unknown else JudgeFailure.FATAL
     if may_cost and status < 500 and status not in (408, 409):
         return JudgeFailure.NOT_ACCEPTED
+    if may_cost and status == 529:
+        return JudgeFailure.OVERLOADED
     return unclear
 
 

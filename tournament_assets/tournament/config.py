@@ -161,8 +161,8 @@ class ModeConfig(_ModeKeysOfExtras):
         share: The share of each source to draw instead, rounded up.
         draw_seed: Seeds the draw.
         channel: How judges are asked whose service takes both; as `judging` says unless given.
-        prewarm: Send a few requests directly first, which fill the prompt cache and show whether
-            the replies hold verdicts; if too few do, the others are not sent.
+        prewarm: Send a few requests directly before batches, which fill the prompt cache. Replies
+            without a verdict stop the others with it or without.
         schedule: When it is run again; None builds no schedule. Does not affect results.
         rerun_after_edits: Rerun what an edit has made out of date, at the full price of the mode.
             Does not affect results.

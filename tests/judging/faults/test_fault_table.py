@@ -214,6 +214,9 @@ TABLE = (
     Rule("create_drop | create_500 | create_504 | create_529 | create_html_502"
          "| create_drop foreign_batch",
          settled(states=[GONE, DONE], tally={**FOUND, "adopted": 0, "abandoned": 4}, naps=True)),
+    # A service that says that it has no room is looked at once, and then waited for.
+    Rule("create_529:5", settled(states=[GONE] * 5 + [DONE], policy={"grace_seconds": 60.0},
+                                 naps=[0.02, 0.04, 0.08, 0.1, 0.1])),
     Rule("create_drop:2 create_drop_after", settled(states=[GONE, GONE, DONE])),
     Rule({"create_500:3": "answered 500"},
          Then((0, 0, 0), [GONE] * 3, fails=JudgeFailure.AMBIGUOUS, left="all"), settled()),

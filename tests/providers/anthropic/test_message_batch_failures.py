@@ -43,7 +43,7 @@ CLASSES = {
     502: (A, P),
     503: (A, P),
     504: (A, P),
-    529: (A, P),
+    529: (JudgeFailure.OVERLOADED, P),
     599: (A, P),
 }
 

@@ -15,7 +15,14 @@ from tournament_assets.judging.batch_service import (
     limit_rows,
 )
 from tournament_assets.judging.requests.requests import request_key_of
-from tournament_assets.judging.service_errors import Remedy, remedy_for
+from tournament_assets.judging.service_errors import (
+    CANCELLED,
+    CAUSES,
+    Cause,
+    Remedy,
+    cause_of,
+    failures_of,
+)
 from tournament_assets.judging.settlement.records import SubmittedBatch
 from tournament_assets.judging.settlement.sessions import (
     MAX_READINGS,
@@ -27,12 +34,10 @@ RESULTS_AT_ONCE = 500
 """How many results of a batch are read before they are kept."""
 _CHARACTERS_AT_ONCE = 16_000_000
 _LONGEST_NAME = 100  # characters of a foreign row's name
+OUT_OF_REACH = failures_of(Remedy.WHEN_PERMITTED, may_be_billed=True)
+"""How a call fails if results that were paid for cannot be had."""
 UNPARSABLE_TIMES = 2
 """How often a request may come back in a line that is not JSON before it is given up."""
-REFUSED = "refused"
-"""The error of a request that is refused as invalid and may be asked again by the next run."""
-CANCELLED = "canceled"
-"""The result type of a request whose batch a person cancelled: this program never does."""
 
 
 def is_final(row: Reply) -> bool:
@@ -42,12 +47,7 @@ def is_final(row: Reply) -> bool:
 
 def is_invalid(row: Reply) -> bool:
     """Whether a row is an error that would come again, whatever anybody does."""
-    return row.result_type == "errored" and _remedy(row) is Remedy.NEVER
-
-
-def _remedy(row: Reply) -> Remedy:
-    # Whoever read the row has weighed its words: a message may quote a request.
-    return remedy_for([row.error_type], None, None)
+    return cause_of(row.result_type, row.error_type).remedy is Remedy.NEVER
 
 
 @dataclass(slots=True)
@@ -59,7 +59,7 @@ class _Harvest:
     foreign: set[str] = field(default_factory=set)
     lines: list[str] = field(default_factory=list)
     result_types: Counter[str] = field(default_factory=Counter)
-    errors: dict[Remedy, list[str]] = field(default_factory=lambda: defaultdict(list))
+    errors: dict[Cause, list[str]] = field(default_factory=lambda: defaultdict(list))
 
 
 def harvest_batch(session: JudgingSession, batch: SubmittedBatch, status: BatchStatus) -> None:
@@ -230,7 +230,8 @@ def _record(
             harvest.failed.remove(key)
             session.tally.failed -= 1
         if row.error_type is not None:
-            harvest.errors[_remedy(row)].append(f"{row.error_type}: {row.error_message}")
+            cause = cause_of(row.result_type, row.error_type)
+            harvest.errors[cause].append(f"{row.error_type}: {row.error_message}")
     record_part(session, nonce, part)
 
 
@@ -297,14 +298,17 @@ def withhold_unparsable(session: JudgingSession, keys: AbstractSet[str]) -> None
 
 
 def _stop_if_hopeless(session: JudgingSession, batch: SubmittedBatch, harvest: _Harvest) -> None:
-    for remedy, action in _ACTIONS.items():
-        if errors := harvest.errors.get(remedy):
+    for cause in CAUSES.values():
+        errors = harvest.errors.get(cause)
+        if errors and JudgeFailure.FATAL in cause.failures:
             raise JudgeError(
                 f"{len(errors)} requests of batch {batch.batch_id} failed with {errors[0]}; "
-                f"{action}, and run again: what was answered is kept, and they are asked again",
+                f"{cause.action}, and run again: what was answered is kept, and they are asked "
+                "again",
                 failure=JudgeFailure.FATAL,
             )
-    invalid = harvest.errors.get(Remedy.NEVER)
+    final = (kind for kind in harvest.errors if kind.remedy is Remedy.NEVER)
+    invalid = [each for kind in final for each in harvest.errors[kind]]
     if invalid and len(invalid) == harvest.result_types.total() == session.tally.harvested:
         raise JudgeError(
             f"the service refused every request of batch {batch.batch_id} as invalid: {invalid[0]};"
@@ -313,10 +317,6 @@ def _stop_if_hopeless(session: JudgingSession, batch: SubmittedBatch, harvest: _
         )
 
 
-_ACTIONS = {
-    Remedy.WHEN_PAID: "the account may spend no more: add credit or raise its spend limit",
-    Remedy.WHEN_A_PERSON_ACTS: "check the API key, the account and the name of the model",
-}
 _UNKNOWN_SECONDS = 600.0
 """How long after its creation the service may not know a batch that it accepted."""
 
@@ -376,7 +376,7 @@ def _harvest_if_ended(session: JudgingSession, batch: SubmittedBatch) -> bool:
         if error.failure is JudgeFailure.TRANSIENT or _may_appear(session, batch, error):
             session.progress.note(f"{error}; looking again")
             return False
-        if error.failure in (JudgeFailure.LOST, JudgeFailure.UNKNOWN):
+        if error.failure in OUT_OF_REACH:
             give_up(session, batch.nonce, error)
             return True
         raise
@@ -396,8 +396,8 @@ def give_up(session: JudgingSession, nonce: str, error: JudgeError) -> None:
     """
     if not session.terms.may_pay_again:
         raise JudgeError(
-            f"{error}; the batch was paid and its replies are out of reach: check that "
-            "the API key belongs to the workspace that submitted it; to ask and pay for its "
+            f"{error}; the batch was paid and its replies are out of reach: "
+            f"{CAUSES['out of reach'].action}; to ask and pay for its "
             "requests again, run with --pay-again",
             failure=error.failure,
         )

@@ -39,7 +39,7 @@ from tournament_assets.judging.requests.verdict_parsing import (
 )
 from tournament_assets.judging.settlement import harvest
 from tournament_assets.judging.settlement.account import is_unreadable
-from tournament_assets.judging.settlement.harvest import is_final
+from tournament_assets.judging.settlement.harvest import OUT_OF_REACH, is_final
 from tournament_assets.judging.settlement.records import (
     JudgingLedger,
     JudgingScope,
@@ -64,7 +64,6 @@ _PAGE = 100
 _ROWS_THAT_PROVE = 20
 _LOOKED_INTO = 20
 """How many unknown batches are examined before sending: a workspace may hold thousands."""
-_OUT_OF_REACH = (JudgeFailure.LOST, JudgeFailure.UNKNOWN)
 _OFF = "abandoned"
 _FORGOTTEN = frozenset({"", _OFF, "recovering"})
 """States of a batch whose replies can be taken back; empty means unknown."""
@@ -207,7 +206,7 @@ def _first_names(listing: BatchStatus, service: TakesBatches) -> list[tuple[str,
     except JudgeError as error:
         if error.failure is JudgeFailure.TRANSIENT:
             return None
-        if error.failure in _OUT_OF_REACH:
+        if error.failure in OUT_OF_REACH:
             return []
         raise
 
@@ -309,7 +308,7 @@ def recover_batches(
         try:
             recovery.take(listing)
         except JudgeError as error:
-            if error.failure not in _OUT_OF_REACH:
+            if error.failure not in OUT_OF_REACH:
                 raise
             progress.note(str(error))
             report.gone.append(listing.batch_id)
@@ -430,7 +429,7 @@ class _Recovery:
                 if self.service.get_batch(batch_id).has_ended:
                     n_new += self._read_known(begun, batch_id)
             except JudgeError as error:
-                if error.failure not in _OUT_OF_REACH:
+                if error.failure not in OUT_OF_REACH:
                     raise
             self.read.add(begun.nonce)
         return n_new

@@ -33,6 +33,7 @@ from tournament_assets.judging.batch_service import (
 from tournament_assets.judging.costs.prices import BudgetTerms, most_usd
 from tournament_assets.judging.requests.columns import ModelRequest
 from tournament_assets.judging.requests.verdict_parsing import ReplyFormat
+from tournament_assets.judging.service_errors import CAUSES
 from tournament_assets.judging.settlement.records import (
     DIRECT_AT_ONCE,
     JudgingLedger,
@@ -87,8 +88,8 @@ class Approval(Protocol):
 Listener = Callable[[Sequence[tuple[str, ReplyRow]]], None]
 """Called with rows, each with its request's key, as soon as the ledger holds them."""
 JUDGE_REMEDY = (
-    "correct the judge's max_tokens, thinking or model, or, if the service was at fault, ask again "
-    "with `tournament rejudge`"
+    f"{CAUSES['invalid or filtered'].action}, or, if the service was at fault, ask again with "
+    "`tournament rejudge`"
 )
 SERVER_REMEDY = (
     "see that the service answers and that base_url and key are right, and run again: what was "
@@ -299,7 +300,7 @@ class SettlementTerms:
             only then is it taken for never accepted.
         creation_seconds: How long the creation of a batch may be under way.
         channel: How requests are sent to a service that takes batches.
-        prewarms: Whether one request is sent ahead to fill the prompt cache.
+        prewarms: Whether a few requests are sent ahead of batches to fill the prompt cache.
         may_pay_again: Whether requests whose results are lost or unread may be asked again.
         failed_since: Requests that failed since then are not asked again; None excludes none.
         reply_format: How the judge writes its verdict; None where a reply is no verdict, and is
@@ -434,7 +435,7 @@ class JudgingSession:
             raise JudgeError(
                 f"somebody cancelled {', '.join(self.cancelled)} at the service: {n_kept} replies "
                 f"came before and are kept, {n_missing} requests were cancelled, and nothing more "
-                "is sent; run again to ask what is missing"
+                f"is sent; {CAUSES['cancelled by a person'].action}"
             )
 
     def check_model(self, model: str) -> None:

@@ -26,9 +26,9 @@ from tournament_assets.judging.requests.columns import (
     keys_of,
 )
 from tournament_assets.judging.requests.requests import custom_id
+from tournament_assets.judging.service_errors import REFUSED, Remedy, failures_of
 from tournament_assets.judging.settlement.account import Account, RequestState, read_account
 from tournament_assets.judging.settlement.harvest import (
-    REFUSED,
     collect_batches,
     give_up,
     harvest_ended,
@@ -55,8 +55,9 @@ from tournament_assets.judging.settlement.submission import (
 )
 from tournament_assets.judging.settlement.trial import FIRST_SLICE, Trial
 
-_INVALID = frozenset({JudgeFailure.INVALID, JudgeFailure.TOO_LARGE})
-_RETRIED = frozenset({JudgeFailure.NOT_ACCEPTED, JudgeFailure.TRANSIENT})
+_INVALID = failures_of(Remedy.NEVER, may_be_billed=False)
+_RETRIED = failures_of(Remedy.AGAIN, may_be_billed=False)
+_UNCLEAR = failures_of(Remedy.AGAIN, may_be_billed=True)
 _IN_VAIN = 8
 """How many consecutive failures stop the other requests, where all are asked directly."""
 _LOST = "lost"
@@ -65,7 +66,11 @@ _LONGEST_ASKED_WAIT_SECONDS = 300.0
 
 
 def ask_directly(
-    session: JudgingSession, requests: Sequence[ModelRequest], *, attempt: int
+    session: JudgingSession,
+    requests: Sequence[ModelRequest],
+    *,
+    attempt: int,
+    trial: Trial | None = None,
 ) -> None:
     """Send requests one by one and record each reply as it arrives.
 
@@ -81,17 +86,21 @@ def ask_directly(
     session.tally.direct += len(requests)
     session.tally.submitted += len(requests)
     waits = session.waits()
-    for trial in range(session.terms.max_tries):
-        if trial:
+    for n_tries in range(session.terms.max_tries):
+        if n_tries:
             waits.sleep()
-        lost = _ask_in_slices(session, requests, attempt=attempt)
+        lost = _ask_in_slices(session, requests, attempt=attempt, trial=trial)
         if not lost:
             return
         requests = [request for request in requests if request.request_key in lost]
 
 
 def _ask_in_slices(
-    session: JudgingSession, requests: Sequence[ModelRequest], *, attempt: int
+    session: JudgingSession,
+    requests: Sequence[ModelRequest],
+    *,
+    attempt: int,
+    trial: Trial | None,
 ) -> set[str]:
     """Ask as many at a time as the budget allows; return those whose reply may be lost."""
     lost: set[str] = set()
@@ -101,7 +110,7 @@ def _ask_in_slices(
         if intent is None:
             wait_for_room(session, requests[0], "direct", waits)
             continue
-        lost |= _ask_all(session, intent, requests[: intent.n_requests])
+        lost |= _ask_all(session, intent, requests[: intent.n_requests], trial)
         requests = requests[intent.n_requests :]
         if requests:
             session.check_budget(requests, "direct")
@@ -149,7 +158,7 @@ def _ask_all(
             if answer.result_type == _LOST:
                 lost.add(key)
             n_in_vain = n_in_vain + 1 if _is_in_vain(session, answer) else 0
-            if trial is not None:
+            if trial is not None and trial.is_open:
                 trial.add(answer)
                 trial.check(session, intent.judge_model)
             if session.channel == "direct" and n_in_vain >= max(
@@ -270,7 +279,7 @@ def _ask_once(
         if error.failure in _INVALID:
             error_type = "invalid_request_error" if refusals_are_final else REFUSED
             return _failed_row(name, error_type, error), None
-        if error.failure is JudgeFailure.AMBIGUOUS:
+        if error.failure in _UNCLEAR:
             return _failed_row(name, "api_error", error, result_type=_LOST), None
         if error.failure not in _RETRIED:
             raise
@@ -374,7 +383,7 @@ class _Settlement:
         if self._try_out(account):
             account = self._look()
         if account.first:
-            self._ask(account.first, attempt=_FIRST)
+            self._ask(account.first, attempt=_FIRST, trial=self._trial_of(account))
             account = self._look()
         if account.trial.has_failed and account.count(RequestState.UNREADABLE):
             self._session.progress.note(
@@ -413,16 +422,23 @@ class _Settlement:
 
     def _try_out(self, account: Account) -> bool:
         """Try the judge on a few requests, unless it was; return whether it was now."""
-        session, first = self._session, account.first
-        if not session.terms.prewarms or not first:
+        session, first, trial = self._session, account.first, self._trial_of(account)
+        if trial is None:
             return False
         model = first[0].params["model"]
-        account.trial.check(session, model)
-        if len(first) == 1 or not account.trial.is_open:
+        trial.check(session, model)
+        if not session.terms.prewarms or len(first) == 1 or not trial.is_open:
             return False
         session.check_model(model)
-        ask_ahead(session, first, trial=account.trial)
+        ask_ahead(session, first, trial=trial)
         return True
+
+    def _trial_of(self, account: Account) -> Trial | None:
+        """Return the trial that stops what is asked for the first time; None if none does."""
+        n_unasked = len(account.first)
+        if not (n_unasked and self._session.scope.is_of_verdicts):
+            return None
+        return None if account.trial.is_over(n_unasked=n_unasked) else account.trial
 
     def _resume(self, open_batches: Iterable[OpenBatch]) -> None:
         session = self._session
@@ -450,12 +466,12 @@ class _Settlement:
             session.ledger.record_closed(begun.nonce, state="abandoned")
         return adopted
 
-    def _ask(self, requests: Selection, *, attempt: int) -> None:
+    def _ask(self, requests: Selection, *, attempt: int, trial: Trial | None = None) -> None:
         session = self._session
         session.check_budget(requests, session.channel)
         session.check_model(requests[0].params["model"])
         if session.channel == "direct":
-            ask_directly(session, requests, attempt=attempt)
+            ask_directly(session, requests, attempt=attempt, trial=trial)
             return
         waiting = session.terms.waiting
         for round_number in range(waiting.max_rounds):

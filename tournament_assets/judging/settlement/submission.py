@@ -69,8 +69,14 @@ def list_since(
         before = created_at
 
 
-def adopt_batch(session: JudgingSession, intent: OpenBatch) -> SubmittedBatch | None:
+def adopt_batch(
+    session: JudgingSession, intent: OpenBatch, *, looks_once: bool = False
+) -> SubmittedBatch | None:
     """Look for the batch of an intent, and record its name if it exists.
+
+    Args:
+        looks_once: Whether a list without it settles that it was never accepted: the service said
+            that it had no room.
 
     Returns:
         The batch, or None if the service, as far as can be known, never accepted it.
@@ -88,6 +94,8 @@ def adopt_batch(session: JudgingSession, intent: OpenBatch) -> SubmittedBatch | 
         session.clock.now(), intent.begun_at + timedelta(seconds=session.terms.creation_seconds)
     )
     certain_at = could_last_arrive + timedelta(seconds=session.terms.grace_seconds)
+    if looks_once:
+        certain_at = intent.begun_at
     disproved: set[str] = set()
     waits = session.waits()
     while True:
@@ -232,23 +240,27 @@ def create_batches(
         try:
             status = session.batches.create_batch(_named(intent.nonce, requests))
         except JudgeError as error:
-            if error.failure is JudgeFailure.AMBIGUOUS:
+            is_overloaded = error.failure is JudgeFailure.OVERLOADED
+            if is_overloaded or error.failure is JudgeFailure.AMBIGUOUS:
                 session.progress.note(str(error))
-                unconfirmed += 1
-                adopted = adopt_batch(session, intent)
+                adopted = adopt_batch(session, intent, looks_once=is_overloaded)
                 if adopted is not None:
                     _count(session, adopted, len(requests))
                     return Created([adopted], len(requests))
                 session.ledger.record_closed(intent.nonce, state="abandoned")
                 session.tally.abandoned += len(requests)
-                if unconfirmed == _MAX_UNCONFIRMED:
-                    raise
-                continue
-            session.ledger.record_closed(intent.nonce, state="refused")
+                if not is_overloaded:
+                    unconfirmed += 1
+                    if unconfirmed == _MAX_UNCONFIRMED:
+                        raise
+                    continue
+            else:
+                session.ledger.record_closed(intent.nonce, state="refused")
             if error.failure is JudgeFailure.TOO_LARGE:
                 return _submit_halves(session, intent, requests, attempt=attempt, error=error)
             remaining = session.terms.waiting.deadline_seconds - waits.waited
-            if error.failure is not JudgeFailure.NOT_ACCEPTED or remaining <= 0:
+            may_be_sent = is_overloaded or error.failure is JudgeFailure.NOT_ACCEPTED
+            if not may_be_sent or remaining <= 0:
                 raise
             session.progress.note(f"{error}; trying again")
             waits.sleep(at_least=error.retry_after_seconds, at_most=remaining)

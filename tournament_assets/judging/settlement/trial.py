@@ -6,7 +6,8 @@ from tournament_assets.foundation.errors import JudgeError, JudgeFailure
 from tournament_assets.judging.batch_service import Reply
 from tournament_assets.judging.costs.estimates import MOST_AHEAD, ONE_AHEAD_IN
 from tournament_assets.judging.requests.verdict_parsing import ReplyFormat, read_reply
-from tournament_assets.judging.settlement.harvest import REFUSED, is_final
+from tournament_assets.judging.service_errors import CAUSES, REFUSED
+from tournament_assets.judging.settlement.harvest import is_final
 from tournament_assets.judging.settlement.sessions import JudgingSession
 from tournament_assets.tournament.verdicts import Verdict
 
@@ -100,6 +101,13 @@ class Trial:
             return max(1, _MAX_REFUSED - self.n_refused)
         return _IN_A_ROW if self.n_silent else max(1, self._needed - self.n_read)
 
+    def is_over(self, *, n_unasked: int) -> bool:
+        """Whether so few requests are unasked after a failed trial that they go out all the same.
+
+        They cost no more than what is paid already, or than a trial may.
+        """
+        return self.has_failed and n_unasked <= max(self.n_read, FIRST_SLICE)
+
     def check(self, session: JudgingSession, model: str) -> None:
         """Refuse to send the other requests after a failed trial.
 
@@ -109,7 +117,7 @@ class Trial:
         examples = ", ".join(self.examples)
         if not self.n_read and self.n_refused >= min(_MAX_REFUSED, self.n_requests):
             schema = (
-                "if it knows no JSON schema, set judging.reply_format: line; "
+                f"if it knows no JSON schema, {CAUSES['schema refused'].action}; "
                 if self.reply_format == "json_schema"
                 else ""
             )
@@ -123,6 +131,6 @@ class Trial:
                 f"of {self.n_read} replies of {model} so far, {self.n_silent} hold no "
                 f"verdict, such as {examples}; expected one in {_ONE_IN} at the most; nothing more "
                 "is sent, and the replies are kept; correct the rubric, the judge or its "
-                "max_tokens, or name another judge; to ask all the same, set prewarm: false for "
-                f"the mode {session.scope.mode}"
+                "max_tokens, name another judge, or ask the silent ones once more with "
+                "`tournament rejudge`"
             )
