@@ -16,10 +16,7 @@ from tournament_assets.judging.requests.requests import (
 from tournament_assets.judging.settlement.sessions import SeenReplies
 from tournament_assets.ledger import Ledger
 from tournament_assets.tournament.judges import Rubric
-from tournament_assets.verdicts.spending_plans import (
-    build_approval,
-    judging_terms,
-)
+from tournament_assets.verdicts.spending_plans import build_approval, judging_terms
 
 from .bills import OPUS, begin, bill, ledger_of, make_priced_project, plan_of
 

@@ -15,11 +15,7 @@ from tournament_assets.judging.costs.estimates import (
     measure_workload,
     observe_replies,
 )
-from tournament_assets.judging.costs.prices import (
-    ModelPrice,
-    Spending,
-    load_newest_prices,
-)
+from tournament_assets.judging.costs.prices import ModelPrice, Spending, load_newest_prices
 from tournament_assets.judging.requests.columns import ModelRequest
 from tournament_assets.judging.requests.requests import JudgeRequest, JudgeRequests
 

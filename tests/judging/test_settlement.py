@@ -12,11 +12,7 @@ from tournament_assets.foundation.errors import (
     JudgeFailure,
     JudgeWaitingError,
 )
-from tournament_assets.judging.batch_service import (
-    Channel,
-    ReplyRow,
-    SubmittedRequest,
-)
+from tournament_assets.judging.batch_service import Channel, ReplyRow, SubmittedRequest
 from tournament_assets.judging.requests.columns import ModelRequest
 from tournament_assets.judging.requests.requests import custom_id
 from tournament_assets.judging.requests.verdict_parsing import ReplyFormat

@@ -25,9 +25,7 @@ from tournament_assets.project.config_files import load_config
 from tournament_assets.project.plan import TournamentPlan, plan_of
 from tournament_assets.storage.tables import content_version
 from tournament_assets.tournament.asset_rows import ResponseRow
-from tournament_assets.verdicts.judge_requests import (
-    open_ledger,
-)
+from tournament_assets.verdicts.judge_requests import open_ledger
 
 NAME = "tested"
 N_PROMPTS = 6

@@ -55,9 +55,7 @@ def ask_in_rounds(*, config: str, ledger_url: str, judge_url: str) -> int:
     from tournament_assets.graph.rows import Log, Step
     from tournament_assets.project.plan import load_plan
     from tournament_assets.providers.openers import JudgeConnection
-    from tournament_assets.verdicts.judge_requests import (
-        AskingOptions,
-    )
+    from tournament_assets.verdicts.judge_requests import AskingOptions
 
     variables = {"ANTHROPIC_API_KEY": "any", "ANTHROPIC_BASE_URL": judge_url}
     plan = load_plan(Path(config), variables)

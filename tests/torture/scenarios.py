@@ -13,9 +13,7 @@ from tournament_assets.loopback.openai_door import read_chat
 from tournament_assets.providers.openai.wire_format import NEW_CAP, Dialect, chat_body
 from tournament_assets.tournament.judges import Judge, Waiting
 from tournament_assets.tournament.verdicts import Verdict
-from tournament_assets.verdicts.judge_requests import (
-    JudgeWork,
-)
+from tournament_assets.verdicts.judge_requests import JudgeWork
 
 BATCH_REQUESTS = 8
 CHUNK_ROWS = 3

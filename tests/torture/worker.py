@@ -35,10 +35,7 @@ from tournament_assets.judging.settlement.settlement import settle_requests
 from tournament_assets.ledger import Ledger
 from tournament_assets.providers.openers import open_service
 from tournament_assets.tournament.judge_services import ServiceConnection
-from tournament_assets.verdicts.judge_requests import (
-    JudgeWork,
-    share_places,
-)
+from tournament_assets.verdicts.judge_requests import JudgeWork, share_places
 
 REFUSED = 3
 """The exit code of a process that ended with one of the project's own errors."""

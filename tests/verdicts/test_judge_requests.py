@@ -34,11 +34,7 @@ from tournament_assets.providers.openers import open_service
 from tournament_assets.tournament.judge_services import ServiceConnection
 from tournament_assets.tournament.judges import BudgetConfig, Waiting
 from tournament_assets.tournament.judges import Judge as JudgeConfig
-from tournament_assets.verdicts.judge_requests import (
-    AskingOptions,
-    JudgeWork,
-    ask_together,
-)
+from tournament_assets.verdicts.judge_requests import AskingOptions, JudgeWork, ask_together
 
 MODEL = "claude-opus-5-5"
 FREE = "qwen3-32b"

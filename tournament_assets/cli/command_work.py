@@ -26,9 +26,7 @@ from tournament_assets.reports.terminal import print_document, print_table
 from tournament_assets.serving.ui_server import browsing_command
 from tournament_assets.storage.tables import rows_of
 from tournament_assets.tournament.asset_rows import LeaderboardRow
-from tournament_assets.verdicts.judge_requests import (
-    open_ledger,
-)
+from tournament_assets.verdicts.judge_requests import open_ledger
 
 
 def run(plan: TournamentPlan, mode: str, **options: Any) -> None:

@@ -22,9 +22,7 @@ from tournament_assets.graph.table import row_of
 from tournament_assets.judging.batch_service import AsksDirectly
 from tournament_assets.providers.openers import JudgeConnection
 from tournament_assets.tournament.judges import Judge
-from tournament_assets.verdicts.judge_requests import (
-    open_ledger,
-)
+from tournament_assets.verdicts.judge_requests import open_ledger
 
 if TYPE_CHECKING:
     from tournament_assets.ledger import Ledger

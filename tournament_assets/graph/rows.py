@@ -14,10 +14,7 @@ from tournament_assets.provenance.origins import Records
 from tournament_assets.responses.entrant_responses import Resources
 from tournament_assets.storage.tables import LoadedTable
 from tournament_assets.tournament.config import Mode, TournamentConfig
-from tournament_assets.verdicts.judge_requests import (
-    JudgeAccess,
-    LedgerAccess,
-)
+from tournament_assets.verdicts.judge_requests import JudgeAccess, LedgerAccess
 
 COLLECTS_TAG = "tournament/collects"
 """The tag of a run that collects an open batch: the nonce under which the ledger has the batch."""

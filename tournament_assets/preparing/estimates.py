@@ -49,10 +49,7 @@ from tournament_assets.tournament.entrants import (
 from tournament_assets.tournament.judge_services import SERVICES
 from tournament_assets.tournament.judges import Judge, Rubric
 from tournament_assets.tournament.prompts import AnswerKey, Prompt, answer_key, first_samples
-from tournament_assets.verdicts.judge_requests import (
-    MOST_DIRECT,
-    open_ledger,
-)
+from tournament_assets.verdicts.judge_requests import MOST_DIRECT, open_ledger
 from tournament_assets.verdicts.rounds import FollowCourse, follow_rounds
 from tournament_assets.verdicts.spending_plans import (
     find_budget,

@@ -55,14 +55,8 @@ from tournament_assets.tournament.entrants import (
 )
 from tournament_assets.tournament.judges import Judge
 from tournament_assets.tournament.prompts import Prompt, first_samples
-from tournament_assets.verdicts.judge_requests import (
-    missing_budget_problem,
-    open_ledger,
-)
-from tournament_assets.verdicts.spending_plans import (
-    price_problem,
-    response_terms,
-)
+from tournament_assets.verdicts.judge_requests import missing_budget_problem, open_ledger
+from tournament_assets.verdicts.spending_plans import price_problem, response_terms
 
 
 def refuse_bad_input(

@@ -60,12 +60,8 @@ from tournament_assets.tournament.prompts import (
     GeneratedResponse,
     Prompt,
 )
-from tournament_assets.verdicts.judge_requests import (
-    JudgeAccess,
-)
-from tournament_assets.verdicts.spending_plans import (
-    build_approval,
-)
+from tournament_assets.verdicts.judge_requests import JudgeAccess
+from tournament_assets.verdicts.spending_plans import build_approval
 
 if TYPE_CHECKING:
     from tournament_assets.ledger import Ledger

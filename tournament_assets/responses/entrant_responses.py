@@ -39,13 +39,8 @@ from tournament_assets.tournament.prompts import (
     read_again,
     repeat_for_samples,
 )
-from tournament_assets.verdicts.judge_requests import (
-    JudgeAccess,
-    LedgerAccess,
-)
-from tournament_assets.verdicts.spending_plans import (
-    response_terms,
-)
+from tournament_assets.verdicts.judge_requests import JudgeAccess, LedgerAccess
+from tournament_assets.verdicts.spending_plans import response_terms
 
 
 @dataclass(frozen=True, slots=True)

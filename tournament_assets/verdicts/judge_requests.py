@@ -11,16 +11,9 @@ from typing import TYPE_CHECKING, Protocol
 from tournament_assets.foundation.errors import BudgetError, JudgeError
 from tournament_assets.foundation.formatting import format_plural, format_usd
 from tournament_assets.judging.batch_service import AsksDirectly, Channel
-from tournament_assets.judging.costs.prices import (
-    BudgetTerms,
-    judge_prices,
-)
-from tournament_assets.judging.requests.columns import (
-    keys_of,
-)
-from tournament_assets.judging.requests.requests import (
-    JudgeRequest,
-)
+from tournament_assets.judging.costs.prices import BudgetTerms, judge_prices
+from tournament_assets.judging.requests.columns import keys_of
+from tournament_assets.judging.requests.requests import JudgeRequest
 from tournament_assets.judging.settlement.account import Account, RequestState, read_account
 from tournament_assets.judging.settlement.records import JudgingScope
 from tournament_assets.judging.settlement.recovery import refuse_to_repay, rejudge_requests
@@ -34,11 +27,7 @@ from tournament_assets.judging.settlement.sessions import (
     one_at_a_time,
     run_together,
 )
-from tournament_assets.judging.settlement.settlement import (
-    collect_ended,
-    settle_requests,
-    try_out,
-)
+from tournament_assets.judging.settlement.settlement import collect_ended, settle_requests, try_out
 from tournament_assets.project.plan import TournamentPlan
 from tournament_assets.reports.progress_bars import JudgingBar
 from tournament_assets.tournament.config import Mode

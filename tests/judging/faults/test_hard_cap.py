@@ -18,11 +18,7 @@ from tests.loopback.faults.servers import FaultyServer
 from tests.postgresql import PostgresServer
 from tournament_assets.foundation.errors import BudgetError, JudgeWaitingError
 from tournament_assets.judging.batch_service import Channel, TokenUsage
-from tournament_assets.judging.costs.prices import (
-    BudgetTerms,
-    PriceList,
-    load_newest_prices,
-)
+from tournament_assets.judging.costs.prices import BudgetTerms, PriceList, load_newest_prices
 from tournament_assets.judging.requests.requests import JudgeRequests
 from tournament_assets.judging.settlement.records import JudgingScope
 from tournament_assets.judging.settlement.sessions import (

@@ -32,10 +32,7 @@ from tournament_assets.foundation.yaml_files import parse_yaml
 from tournament_assets.judging.batch_service import AsksDirectly, MessageParams
 from tournament_assets.judging.costs.estimates import measure_workload
 from tournament_assets.judging.costs.prices import BudgetTerms, load_newest_prices
-from tournament_assets.judging.requests.columns import (
-    ModelRequest,
-    with_larger_cap,
-)
+from tournament_assets.judging.requests.columns import ModelRequest, with_larger_cap
 from tournament_assets.judging.requests.requests import printable
 from tournament_assets.judging.requests.verdict_parsing import Members, parse_answer
 from tournament_assets.judging.settlement.records import JudgingLedger, JudgingScope, StoredReply
@@ -51,9 +48,7 @@ from tournament_assets.reports.progress_bars import JudgingBar
 from tournament_assets.tournament.completions import End, end_of
 from tournament_assets.tournament.judge_services import SERVICES
 from tournament_assets.tournament.judges import Judge, Waiting
-from tournament_assets.verdicts.spending_plans import (
-    build_approval,
-)
+from tournament_assets.verdicts.spending_plans import build_approval
 
 _REMEDY = "correct rejudging.max_tokens or rejudging.judge_model, and run again"
 

@@ -36,10 +36,7 @@ from tournament_assets.storage.tables import StoredTable, pair_key, rows_of
 from tournament_assets.tournament.asset_rows import VerdictRow
 from tournament_assets.tournament.judges import Rubric
 from tournament_assets.tournament.verdicts import Outcome
-from tournament_assets.verdicts.judge_requests import (
-    JudgeAccess,
-    LedgerAccess,
-)
+from tournament_assets.verdicts.judge_requests import JudgeAccess, LedgerAccess
 from tournament_assets.verdicts.table_rows import pairs_of, reply_rows, settled_rows
 
 if TYPE_CHECKING:

@@ -79,10 +79,7 @@ from tournament_assets.tournament.battles import battles_from_judgments, setting
 from tournament_assets.tournament.config import Mode, TournamentConfig
 from tournament_assets.tournament.prompts import answer_key
 from tournament_assets.tournament.verdicts import Outcome
-from tournament_assets.verdicts.judge_requests import (
-    LedgerAccess,
-    open_ledger,
-)
+from tournament_assets.verdicts.judge_requests import LedgerAccess, open_ledger
 from tournament_assets.verdicts.table_rows import judgments_of
 
 if TYPE_CHECKING:

@@ -47,9 +47,7 @@ from tournament_assets.project.plan import TournamentPlan
 from tournament_assets.serving.web_access import require_access
 from tournament_assets.storage.tables import AnyTable, PairKey, pair_key, rows_of
 from tournament_assets.tournament.asset_rows import VerdictRow
-from tournament_assets.verdicts.judge_requests import (
-    open_ledger,
-)
+from tournament_assets.verdicts.judge_requests import open_ledger
 
 _PORT = 8791
 _SAMPLE = 120

@@ -15,9 +15,7 @@ from tournament_assets.extras.transfers.transfers import (
 from tournament_assets.foundation.formatting import list_first
 from tournament_assets.project.plan import TournamentPlan
 from tournament_assets.providers.openers import JudgeConnection
-from tournament_assets.verdicts.judge_requests import (
-    open_ledger,
-)
+from tournament_assets.verdicts.judge_requests import open_ledger
 
 
 @click.command("export")

@@ -56,9 +56,7 @@ from tournament_assets.tournament.config import Mode
 from tournament_assets.tournament.entrants import loader_of
 from tournament_assets.tournament.judges import Judge
 from tournament_assets.tournament.prompts import GeneratedResponse, answer_key
-from tournament_assets.verdicts.judge_requests import (
-    JudgeAccess,
-)
+from tournament_assets.verdicts.judge_requests import JudgeAccess
 
 if TYPE_CHECKING:
     from tournament_assets.ledger import Ledger

@@ -15,10 +15,7 @@ from tournament_assets.graph.rows import COLLECTS_TAG, Options, StartedAt, Step,
 from tournament_assets.judging.costs.estimates import JudgingEstimate
 from tournament_assets.judging.requests.columns import KeyPositions
 from tournament_assets.judging.requests.pairs import PairToJudge, split_identical
-from tournament_assets.judging.requests.requests import (
-    JudgeRequests,
-    by_pair,
-)
+from tournament_assets.judging.requests.requests import JudgeRequests, by_pair
 from tournament_assets.judging.settlement.records import JudgingScope
 from tournament_assets.judging.settlement.sessions import Tally
 from tournament_assets.preparing.estimates import estimate_pairs, requests_of_share

@@ -51,9 +51,7 @@ from tournament_assets.tournament.asset_rows import (
 )
 from tournament_assets.tournament.battles import settings_of_run
 from tournament_assets.trust.measures import lights_of
-from tournament_assets.verdicts.judge_requests import (
-    LedgerAccess,
-)
+from tournament_assets.verdicts.judge_requests import LedgerAccess
 
 _LISTED_JUDGMENTS = 20
 _GATE_CHECK = "gate"

@@ -24,14 +24,8 @@ from tournament_assets.judging.batch_service import (
     TakesBatches,
     takes_batches,
 )
-from tournament_assets.judging.requests.columns import (
-    KeyPositions,
-    Selection,
-)
-from tournament_assets.judging.requests.requests import (
-    JudgeRequest,
-    read_custom_id,
-)
+from tournament_assets.judging.requests.columns import KeyPositions, Selection
+from tournament_assets.judging.requests.requests import JudgeRequest, read_custom_id
 from tournament_assets.judging.requests.verdict_parsing import (
     FailureClass,
     ReplyFormat,

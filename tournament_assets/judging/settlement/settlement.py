@@ -36,10 +36,7 @@ from tournament_assets.judging.settlement.harvest import (
     record_part,
     withhold_unparsable,
 )
-from tournament_assets.judging.settlement.records import (
-    OpenBatch,
-    SubmittedBatch,
-)
+from tournament_assets.judging.settlement.records import OpenBatch, SubmittedBatch
 from tournament_assets.judging.settlement.sessions import (
     SERVER_REMEDY,
     JudgingSession,
