@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, Protocol, cast, overload
+from typing import Any, cast, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -99,36 +99,21 @@ class JudgeRequest(ModelRequest):
         return self.params["model"]
 
 
-class ShownPair(Protocol):
-    """A presentation of a pair to a judge: a `JudgeRequest`, or all of it but its parameters."""
+@dataclass(frozen=True, slots=True)
+class KeyedPair:
+    """A presentation of a pair and its request's key: all of a `JudgeRequest` but parameters."""
 
-    @property
-    def request_key(self) -> str:
-        """Its request's key."""
+    request_key: str
+    model: str
+    prompt_id: str
+    entrant_a: str
+    entrant_b: str
+    presentation: Presentation
+    sample: int
 
-    @property
-    def model(self) -> str:
-        """The model that is asked."""
 
-    @property
-    def prompt_id(self) -> str:
-        """The pair's prompt."""
-
-    @property
-    def entrant_a(self) -> str:
-        """The pair's first entrant."""
-
-    @property
-    def entrant_b(self) -> str:
-        """The pair's second entrant."""
-
-    @property
-    def presentation(self) -> Presentation:
-        """Whose response is shown as response A."""
-
-    @property
-    def sample(self) -> int:
-        """Which of their answers are shown."""
+ShownPair = JudgeRequest | KeyedPair
+"""Whatever names a presentation of a pair and its request."""
 
 
 def build_system_message(
@@ -238,10 +223,10 @@ class JudgeRequests(Columned[JudgeRequest]):
         """The pairs; each has one request per presentation."""
         return self._pairs
 
-    def shown(self, position: int) -> ShownPair:
+    def shown(self, position: int) -> KeyedPair:
         """Return what the request at a place shows, without building it."""
         pair = self.pair_of(position)
-        return _KeyedPair(
+        return KeyedPair(
             self.columns.key(position),
             self._settings.judge_model,
             pair.prompt_id,
@@ -358,20 +343,7 @@ class _KeyWriter:
         return encoded
 
 
-@dataclass(frozen=True, slots=True)
-class _KeyedPair:
-    """A presentation and its request's key; see `ShownPair`."""
-
-    request_key: str
-    model: str
-    prompt_id: str
-    entrant_a: str
-    entrant_b: str
-    presentation: Presentation
-    sample: int
-
-
-def by_pair(pairs: Iterable[PairToJudge], asked: Sequence[JudgeRequests]) -> Iterator[ShownPair]:
+def by_pair(pairs: Iterable[PairToJudge], asked: Sequence[JudgeRequests]) -> Iterator[KeyedPair]:
     """Yield several judges' presentations pair by pair, and within a pair judge by judge.
 
     Args:
