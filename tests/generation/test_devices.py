@@ -85,6 +85,23 @@ def test_a_large_card_is_not_left_for_a_smaller_one(tmp_path: Path) -> None:
     assert lease(tmp_path, cards, gigabytes=14).indices == (0,)
 
 
+def test_a_card_that_another_program_fills_is_passed_over_until_it_has_room(tmp_path: Path) -> None:
+    free = [10, 40]
+    cards = [
+        Card(f"card-{n}", 80 * GIGABYTE, look=lambda n=n: free[n] * GIGABYTE) for n in range(2)
+    ]
+    held = lease(tmp_path, cards, gigabytes=30)
+    assert held.indices == (1,)
+    said: list[str] = []
+
+    def wait(seconds: float) -> None:
+        free[0] = 30
+
+    found = lease(tmp_path, cards, gigabytes=30, log=said.append, wait=wait)
+    assert found.indices == (0,)
+    assert "30.0 GB" in said[0]
+
+
 HOLDER = """
 import sys
 from pathlib import Path

@@ -4,6 +4,7 @@ import re
 import shutil
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -21,6 +22,7 @@ from tournament_assets.generation.models.base_models import Residence
 from tournament_assets.generation.models.chat_prompts import SHORTEST, padded_length
 from tournament_assets.generation.models.entrant_weights import EntrantFiles
 from tournament_assets.generation.responding import (
+    Peak,
     choose_batch_size,
     fit_batch_size,
     free_bytes,
@@ -332,6 +334,71 @@ def test_a_response_tells_that_compiled_kernels_may_have_rounded_it(
     captured = CapturedRounds(CountingRecorder, compiler="eager")
     ((response,),) = generate_responses(entrant, bank[:1], batch_size=1, captured=captured)
     assert response.diagnostics["compiled"] is True
+
+
+class FailingRecorder(CountingRecorder):
+    """Records nothing, but not for lack of memory."""
+
+    def record(self, play: Any) -> Any:  # noqa: ARG002
+        raise RuntimeError("operation not permitted when stream is capturing")
+
+
+@pytest.fixture
+def counters(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Measure memory as on a GPU: nothing compiles while a CPU's tensors are counted."""
+    monkeypatch.setattr(responding, "measure_peak", lambda device: nullcontext(Peak(1)))
+
+
+@pytest.mark.usefixtures("counters")
+@pytest.mark.parametrize("batch_size", [2, None])
+def test_what_cannot_be_captured_is_decoded_eagerly_with_one_warning(
+    files: EntrantFiles, residence: Residence, bank: list[Prompt], batch_size: int | None
+) -> None:
+    entrant = build(describe_hydra(max_new_tokens=5), files, residence)
+    warnings: list[str] = []
+    responses = {
+        each.prompt_id: each
+        for batch in generate_responses(
+            entrant,
+            bank[:5],
+            batch_size=batch_size,
+            captured=CapturedRounds(FailingRecorder, compiler="eager"),
+            warn=warnings.append,
+        )
+        for each in batch
+    }
+    assert responses == hydra_respond(entrant, bank[:5], batch_size=batch_size)
+    assert len(warnings) == 1
+    assert "stream is capturing" in warnings[0]
+
+
+def test_a_recording_without_memory_halves_the_batch_and_goes_on_recording(
+    files: EntrantFiles, residence: Residence, bank: list[Prompt], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    entrant = build(describe_hydra(max_new_tokens=5), files, residence)
+    errors = [torch.OutOfMemoryError("CUDA out of memory")]
+
+    class Recorder(CountingRecorder):
+        def record(self, play: Any) -> Any:
+            if errors:
+                raise errors.pop()
+            return super().record(play)
+
+    captured = CapturedRounds(Recorder, compiler="eager")
+    batches = list(generate_responses(entrant, bank[:3], batch_size=4, captured=captured))
+    made = [each.diagnostics for batch in batches for each in batch]
+    assert {(each["batch_size"], each["compiled"]) for each in made} == {(2, True)}
+
+
+@pytest.mark.usefixtures("counters")
+def test_a_batch_is_measured_by_the_rounds_that_will_run(
+    files: EntrantFiles, residence: Residence, bank: list[Prompt]
+) -> None:
+    entrant = build(describe_hydra(max_new_tokens=5), files, residence)
+    recorder = CountingRecorder()
+    captured = CapturedRounds(lambda device: recorder, compiler="eager")
+    generate_responses(entrant, bank[:3], batch_size=None, captured=captured)
+    assert recorder.n_recorded == 1
 
 
 def test_the_uncertainty_head_is_asked_about_every_response(

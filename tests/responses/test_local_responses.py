@@ -6,11 +6,17 @@ import weakref
 from pathlib import Path
 
 import pytest
+import torch
 
 from tests.generation.builders import TINY
 from tests.generation.hydra_projects import describe_hydra, write_heads
 from tournament_assets.foundation.errors import GenerationError, InputError
-from tournament_assets.generation.devices import Card, lease_cards
+from tournament_assets.generation.devices import (
+    Card,
+    forget_peak,
+    lease_cards,
+    taken_bytes,
+)
 from tournament_assets.generation.models.base_models import RESIDENCE
 from tournament_assets.generation.models.entrant_weights import EntrantFiles
 from tournament_assets.ledger import Ledger
@@ -157,11 +163,11 @@ def test_rounds_are_captured_on_cuda_alone_and_their_kernels_kept_in_the_project
 ) -> None:
     from torch._inductor.runtime.cache_dir_utils import cache_dir
 
-    variable, wanted = "TORCHINDUCTOR_CACHE_DIR", GenerationConfig(execution="captured")
+    variable, wanted = "TORCHINDUCTOR_CACHE_DIR", GenerationConfig()
     monkeypatch.setenv(variable, "")  # so that it is restored
     monkeypatch.delenv(variable)
     assert captured_on("cpu", wanted, tmp_path) is None
-    assert captured_on("cuda:1", GenerationConfig(), tmp_path) is None
+    assert captured_on("cuda:1", GenerationConfig(execution="eager"), tmp_path) is None
     assert variable not in os.environ
     assert captured_on("cuda:1", wanted, tmp_path / "kernels") is not None
     assert cache_dir() == str(tmp_path / "kernels")
@@ -211,6 +217,31 @@ def test_a_model_larger_than_a_card_is_shared_by_several(tmp_path: Path) -> None
     assert "2 cards" in found.sentence
     with pytest.raises(GenerationError, match="room"):
         place(tmp_path, "cuda:1", 0.002, 0.002)
+
+
+def test_cards_that_share_a_model_give_it_what_is_free_on_each(tmp_path: Path) -> None:
+    found = find_place(
+        Generator(device="auto"),
+        EntrantFiles(TINY),
+        dtype="float16",
+        log=lambda message: None,
+        look=lambda: [Card(f"c{n}", 3_000_000, look=lambda n=n: 2_000_000 - n) for n in range(3)],
+        folder=tmp_path,
+    )
+    release_models()
+    assert found.max_memory == {0: 1_800_000, 1: 1_799_999}
+
+
+def test_peak_memory_is_of_one_entrant(monkeypatch: pytest.MonkeyPatch) -> None:
+    peaks = {0: 7, 1: 5}
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: len(peaks))
+    monkeypatch.setattr(torch.cuda, "max_memory_allocated", peaks.__getitem__)
+    monkeypatch.setattr(torch.cuda, "reset_peak_memory_stats", lambda card: peaks.update({card: 1}))
+    assert taken_bytes("cuda:0") == 12
+    forget_peak("cpu")
+    assert taken_bytes("cuda:0") == 12
+    forget_peak("cuda:0")
+    assert taken_bytes("cuda:0") == 2
 
 
 def test_no_card_means_the_cpu_unless_a_card_is_asked_for(tmp_path: Path) -> None:

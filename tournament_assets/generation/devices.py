@@ -9,7 +9,8 @@ import re
 import tempfile
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 import psutil
@@ -45,11 +46,18 @@ class Card:
     Attributes:
         name: Identifies it on the machine, whichever cards a process sees.
         n_bytes: The size of its memory.
+        look: Returns its free memory. That takes some of it, so only a card that is held is asked.
     """
 
     name: str
     n_bytes: int
     title: str = "a card"
+    look: Callable[[], int] | None = field(default=None, compare=False)
+
+    @property
+    def free(self) -> int:
+        """The free memory now, in bytes; all of it unless `look` says otherwise."""
+        return self.n_bytes if self.look is None else self.look()
 
 
 def cuda_cards() -> Sequence[Card]:
@@ -59,7 +67,15 @@ def cuda_cards() -> Sequence[Card]:
     if not torch.cuda.is_available():
         return []
     properties = [torch.cuda.get_device_properties(n) for n in range(torch.cuda.device_count())]
-    return [Card(str(card.uuid), int(card.total_memory), str(card.name)) for card in properties]
+
+    def look(index: int) -> int:
+        torch.cuda.empty_cache()
+        return int(torch.cuda.mem_get_info(index)[0])
+
+    return [
+        Card(str(card.uuid), int(card.total_memory), str(card.name), partial(look, index))
+        for index, card in enumerate(properties)
+    ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,10 +84,12 @@ class CardLease:
 
     Attributes:
         indices: Their places among the cards that the process sees; several share one model.
+        free: The memory of each that was free when it was taken, in bytes.
     """
 
     indices: tuple[int, ...]
     locks: tuple[FileLock, ...]
+    free: tuple[int, ...]
 
     def give_back(self) -> None:
         """Release the cards."""
@@ -94,7 +112,9 @@ def lease_cards(
     log: Callable[[str], None],
     wait: Callable[[float], None] = time.sleep,
 ) -> CardLease:
-    """Take the first free card with enough memory, or several if none has it alone; wait for them.
+    """Take the first card with enough free memory, or several if none is that large; wait for them.
+
+    A program that leases nothing, a server for example, may fill a card that no process holds.
 
     Args:
         cards: The cards that the process sees, at least one.
@@ -120,7 +140,10 @@ def lease_cards(
         if lease is not None:
             return lease
         if looks % _SAID_EVERY == 0:
-            log(f"every card that has room is taken by another process; waiting ({folder})")
+            log(
+                f"every card that has room for {needed_bytes / 1e9:.1f} GB is taken or filled by "
+                f"another process; waiting ({folder})"
+            )
         looks += 1
         wait(_POLL_SECONDS)
 
@@ -134,7 +157,7 @@ def _try(
     is_alone: bool,
 ) -> CardLease | None:
     folder.mkdir(parents=True, exist_ok=True)
-    held: dict[int, FileLock] = {}
+    held: dict[int, tuple[FileLock, int]] = {}
     for card in allowed:
         if is_alone and cards[card].n_bytes < needed_bytes:
             continue
@@ -143,10 +166,15 @@ def _try(
             lock.acquire(timeout=0)
         except Timeout:
             continue
-        held[card] = lock
-        if sum(cards[index].n_bytes for index in held) >= needed_bytes:
-            return CardLease(tuple(held), tuple(held.values()))
-    for lock in held.values():
+        free = cards[card].free
+        if is_alone and free < needed_bytes:
+            lock.release()
+            continue
+        held[card] = lock, free
+        if sum(free for _, free in held.values()) >= needed_bytes:
+            locks, sizes = zip(*held.values(), strict=True)
+            return CardLease(tuple(held), locks, sizes)
+    for lock, _ in held.values():
         lock.release()
     return None
 
@@ -155,8 +183,17 @@ def _listed(cards: Sequence[Card]) -> str:
     return ", ".join(f"cuda:{n} ({card.n_bytes / 1e9:.0f} GB)" for n, card in enumerate(cards))
 
 
+def forget_peak(device: str) -> None:
+    """Begin to measure the peak memory of the cards anew, for another entrant."""
+    import torch
+
+    if torch.device(device).type == "cuda":
+        for index in range(torch.cuda.device_count()):
+            torch.cuda.reset_peak_memory_stats(index)
+
+
 def taken_bytes(device: str) -> int:
-    """Return the peak memory of this process: on its cards, or else on the host."""
+    """Return the peak memory since `forget_peak`: of the cards, or else what the process holds."""
     import torch
 
     if torch.device(device).type != "cuda":

@@ -23,7 +23,7 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from tournament_assets.foundation.errors import GenerationError, InputError
+from tournament_assets.foundation.errors import GenerationError, InputError, TournamentError
 from tournament_assets.generation.hydra.decoded import (
     DecodingMode,
     DecodingSettings,
@@ -179,9 +179,18 @@ class _NewTensors(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch 
 Respond = Callable[[Sequence[AskedPrompt], int], list[GeneratedResponse]]
 """Answers the prompts of one batch, all of one padded length, given the batch's row count."""
 
+Warn = Callable[[str], object]
+"""Takes a sentence on what a person should look at."""
+
 
 def respond_in_batches(
-    prompts: Sequence[AskedPrompt], respond: Respond, *, batch_size: int, where: str
+    prompts: Sequence[AskedPrompt],
+    respond: Respond,
+    *,
+    batch_size: int,
+    where: str,
+    instead: Respond | None = None,
+    warn: Warn = lambda _: None,
 ) -> Iterator[list[GeneratedResponse]]:
     """Answer prompts, the longest first, yielding every batch as soon as it is done.
 
@@ -190,6 +199,9 @@ def respond_in_batches(
 
     Args:
         where: The entrant and its device, to begin messages with.
+        instead: Answers this batch and the rest once `respond` fails for another reason than
+            memory or the model's own; what it raises itself is raised.
+        warn: Is told of that.
     """
     longest_first = sorted(prompts, key=lambda prompt: prompt.padded_length, reverse=True)
     for _, group in groupby(longest_first, key=lambda prompt: prompt.padded_length):
@@ -197,16 +209,20 @@ def respond_in_batches(
         while waiting:
             try:
                 responses = respond(waiting[:batch_size], batch_size)
-            except (RuntimeError, MemoryError) as error:
+            except Exception as error:
                 if not is_out_of_memory(error):
-                    raise
-                if batch_size == 1:
+                    if instead is None or isinstance(error, TournamentError):
+                        raise
+                    warn(_not_captured(error))
+                    respond, instead = instead, None
+                elif batch_size == 1:
                     raise GenerationError(
                         f"{where} has not enough memory to answer prompt "
                         f"{waiting[0].prompt_id!r} alone; expected room for one; "
                         "lower max_new_tokens, or use a larger device"
                     ) from error
-                batch_size //= 2
+                else:
+                    batch_size //= 2
             else:
                 yield responses
                 waiting = waiting[batch_size:]
@@ -214,6 +230,14 @@ def respond_in_batches(
             # Outside the handler, so that the error no longer keeps the failed batch's tensors.
             if torch.cuda.is_available():
                 torch.cuda.empty_cache()
+
+
+def _not_captured(error: Exception) -> str:
+    reason = (str(error).splitlines() or [""])[0]
+    return (
+        f"rounds could not be captured ({type(error).__name__}: {reason}); the rest was decoded "
+        "eagerly, which takes longer; correct that, or set generation.execution to 'eager'"
+    )
 
 
 def generate_responses(
@@ -224,6 +248,7 @@ def generate_responses(
     captured: CapturedRounds | None = None,
     memory_share: float = SHARE,
     too_long: dict[str, str] | None = None,
+    warn: Warn = lambda _: None,
 ) -> Iterator[list[GeneratedResponse]]:
     """Answer prompts, the longest first, yielding every batch as soon as it is done.
 
@@ -233,10 +258,12 @@ def generate_responses(
 
     Args:
         batch_size: Prompts decoded together; None measures one step and takes as many as fit.
-        captured: Records the rounds of heads and of plain OLMo-2; None executes them eagerly.
+        captured: Records the rounds of heads and of plain OLMo-2; None executes them eagerly, and
+            so does the first failure to record them that is not for lack of memory.
         memory_share: Share of the free memory that a batch may fill, if its size is measured.
         too_long: Takes the reason of each prompt that is left out because it does not fit into the
             model's context, by id; None refuses all prompts.
+        warn: Is told if rounds could not be captured.
     """
     if batch_size is not None and batch_size < 1:
         raise InputError(f"batch_size is {batch_size}; expected at least 1")
@@ -258,12 +285,21 @@ def generate_responses(
     if not (encoded and entrant.base.is_batchable):
         batch_size = 1
     elif batch_size is None:
-        batch_size = _measure_batch_size(entrant, encoded, share=memory_share)
+        try:
+            batch_size = _measure_batch_size(entrant, encoded, captured, share=memory_share)
+        except Exception as error:
+            if captured is None or isinstance(error, TournamentError):
+                raise
+            warn(_not_captured(error))
+            captured = None
+            batch_size = _measure_batch_size(entrant, encoded, captured, share=memory_share)
     return respond_in_batches(
         encoded,
         _respond_as(entrant, captured),
         batch_size=batch_size,
         where=f"{entrant.name}: {entrant.device}",
+        instead=None if captured is None else _respond_as(entrant, None),
+        warn=warn,
     )
 
 
@@ -275,12 +311,19 @@ def _respond_as(entrant: LoadedEntrant, captured: CapturedRounds | None) -> Resp
 
 
 def _measure_batch_size(
-    entrant: LoadedEntrant, prompts: Sequence[AskedPrompt], *, share: float
+    entrant: LoadedEntrant,
+    prompts: Sequence[AskedPrompt],
+    captured: CapturedRounds | None,
+    *,
+    share: float,
 ) -> int:
-    brief, longest = _longest_step(entrant, prompts)
-    answer = _respond_as(brief, None)
+    # The first round of a size sets up what the second one records and replays.
+    brief, longest = _longest_step(entrant, prompts, n_rounds=1 if captured is None else 2)
+    answer = _respond_as(brief, captured)
     device = torch.device(entrant.device)
     rows = choose_batch_size(lambda: answer([longest], 1), device=device, share=share)
+    if captured is not None:
+        captured.forget()
     return fit_batch_size([prompt.padded_length for prompt in prompts], at_most=rows, device=device)
 
 
@@ -304,15 +347,15 @@ def fit_batch_size(lengths: Sequence[int], *, at_most: int, device: torch.device
 
 
 def _longest_step(
-    entrant: LoadedEntrant, prompts: Sequence[AskedPrompt]
+    entrant: LoadedEntrant, prompts: Sequence[AskedPrompt], *, n_rounds: int
 ) -> tuple[LoadedEntrant, AskedPrompt]:
-    """Return a one-token task that reads as much as the last step of the longest response."""
+    """Return a task of few tokens that reads as much as the end of the longest response."""
     longest = max(prompts, key=lambda prompt: len(prompt.ids))
-    n_tokens = longest.padded_length + entrant.spec.max_new_tokens - 1
+    n_tokens = longest.padded_length + entrant.spec.max_new_tokens - n_rounds
     if entrant.context is not None:
-        n_tokens = min(n_tokens, entrant.context - 1)
+        n_tokens = min(n_tokens, entrant.context - n_rounds)
     repeated = (longest.ids * (n_tokens // len(longest.ids) + 1))[:n_tokens]
-    brief = entrant.spec.model_copy(update={"max_new_tokens": 1})
+    brief = entrant.spec.model_copy(update={"max_new_tokens": n_rounds})
     return replace(entrant, spec=brief), replace(longest, ids=repeated, is_padded=False)
 
 

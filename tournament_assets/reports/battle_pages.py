@@ -11,7 +11,7 @@ texts themselves are never changed, so joined parts are the response.
 import json
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from itertools import chain, groupby
 from typing import Any
 
@@ -19,7 +19,7 @@ import pandas as pd
 
 from tournament_assets.reports.rendering import show_controls
 from tournament_assets.storage.atomic_files import WaitingContent
-from tournament_assets.storage.tables import AnyTable, join_pairs, rows_of
+from tournament_assets.storage.tables import AnyTable, join_pairs, rows_of, values_of
 from tournament_assets.tournament.asset_rows import JudgeReplyRow, MatchRow, ResponseRow, VerdictRow
 from tournament_assets.tournament.prompts import AnswerKey, answer_key
 
@@ -104,7 +104,7 @@ def verdicts_with_replies(verdicts: AnyTable, replies: AnyTable) -> Iterator[Ans
     ):
         texts = {(row.request_key, row.attempt): row.reply for row in answers}
         yield AnsweredVerdict(
-            **asdict(verdict),
+            **values_of(verdict),
             reply_ab=texts.get((verdict.request_key_ab, verdict.attempt_ab)),
             reply_ba=texts.get((verdict.request_key_ba, verdict.attempt_ba)),
         )
@@ -188,17 +188,15 @@ def battle_data(
         )
         for name, value in zip(_BATTLE_COLUMNS, row, strict=True):
             columns[name].append(value)
-    data = {
+    texts = {
         "dimensions": dimensions.values,
         "entrants": entrants.values,
         "prompts": prompts.values,
         "responses": answers.values,
         "replies": replies.values,
         "words": words.values,
-        "battles": columns,
     }
-    shown: dict[str, Any] = _show_controls(data)
-    return shown
+    return {**_show_controls(texts), "battles": columns}
 
 
 def _show_controls(value: Any) -> Any:

@@ -18,6 +18,7 @@ from tournament_assets.generation.devices import (
     card_index,
     cuda_cards,
     device_problem,
+    forget_peak,
     lease_cards,
     lease_folder,
     taken_bytes,
@@ -222,6 +223,7 @@ def _generate(
             f"on, or name the entrant's dtype ({dtype}), and all are generated in it"
         )
     log(f"{entrant.entrant_id} is generated {place.sentence}")
+    forget_peak(place.device)
     loaded = build_entrant(
         entrant,
         files=files,
@@ -241,6 +243,7 @@ def _generate(
             captured=captured_on(place.device, config, kernels),
             memory_share=generator.memory_share,
             too_long=work.too_long,
+            warn=work.warnings.append,
         )
         batch_began = time.monotonic()
         for batch in batches:
@@ -361,7 +364,9 @@ def find_place(
     card = seen[first]
     precision = name_of(weights)
     if others:
-        room: dict[int | str, int] = {n: int(seen[n].n_bytes * _ROOM) for n in lease.indices}
+        room: dict[int | str, int] = {
+            n: int(n_free * _ROOM) for n, n_free in zip(lease.indices, lease.free, strict=True)
+        }
         sentence = f"on {len(room)} cards in {precision}: the model is larger than one of them"
         return ModelPlace(f"cuda:{first}", sentence, max_memory=room)
     return ModelPlace(

@@ -255,12 +255,13 @@ class GenerationConfig(Frozen):
         batch_size: Prompts decoded together, or `auto`: as many as the free memory has room for.
             Batch sizes differ in rounding now and then; with a fixed one, another machine of the
             same kind can reproduce responses to the bit.
-        execution: How `custom_poe` and plain OLMo-2 entrants decode. `eager`, the default: torch's
-            own kernels, one after the other. `captured` fuses the small ones, which needs Triton
-            and a C compiler, and replays all as CUDA graphs; fused kernels round differently now
-            and then, and diagnostics say `compiled`. It is `eager` on any device but CUDA. It has
-            not been run on a GPU: let `benchmarks/generation.py` show on yours what it gains and
-            changes.
+        execution: How `custom_poe` and plain OLMo-2 entrants decode. `captured`, the default,
+            fuses small kernels, which needs Triton and a C compiler, and replays all as CUDA
+            graphs; fused kernels round differently now and then, and diagnostics say `compiled`.
+            Where that fails, for another reason than memory, the entrant decodes with a warning as
+            on any device but CUDA: by torch's own kernels, one after the other, which `eager`
+            asks for. It has not been run on a GPU: let `benchmarks/generation.py` show on yours
+            what it gains and changes.
         n_samples: How often every entrant answers each prompt, with random numbers of its own each
             time. The first answer of one entrant meets the first of another, and so on; ratings
             average over the answers to a prompt, and intervals are of prompts.
@@ -269,7 +270,7 @@ class GenerationConfig(Frozen):
     """
 
     batch_size: Annotated[int, Field(ge=1)] | Literal["auto"] = 16
-    execution: Literal["eager", "captured"] = "eager"
+    execution: Literal["eager", "captured"] = "captured"
     n_samples: int = Field(default=1, ge=1, le=1000)
     budget: BudgetConfig = BudgetConfig()
 

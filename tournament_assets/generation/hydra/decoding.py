@@ -79,7 +79,14 @@ class CudaRecorder:
         graph = torch.cuda.CUDAGraph()
         with (
             torch.cuda.device(self._device),
-            torch.cuda.graph(graph, pool=self._pool, stream=self._stream),
+            torch.cuda.graph(
+                graph,
+                pool=self._pool,
+                stream=self._stream,
+                # What other threads do with the card, e.g. a progress bar's look at its memory,
+                # does not break the recording.
+                capture_error_mode="thread_local",
+            ),
         ):
             play()
 

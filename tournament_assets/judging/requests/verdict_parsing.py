@@ -233,6 +233,8 @@ def parse_verdict(reply: str) -> Verdict:
 
 def _said_by_line(line: str) -> str | None:
     """Return the word that a line gives as the verdict, valid or not."""
+    if "verdict" not in line.lower():
+        return None
     found = (pattern.fullmatch(line) for pattern in _VERDICT_LINES)
     return next((match["verdict"].upper() for match in found if match is not None), None)
 

@@ -22,7 +22,7 @@ All else is made of these by `tournament export`.
 import io
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 from typing import Any
@@ -39,7 +39,14 @@ from tournament_assets.reports.csv_tables import write_csv_table
 from tournament_assets.reports.run.page import DATE_MARK, FIRST_SCREEN
 from tournament_assets.storage.match_texts import without_repeated_texts
 from tournament_assets.storage.run_directory import FileContent
-from tournament_assets.storage.tables import AnyTable, StoredTable, rows_of, rows_of_all, texts_of
+from tournament_assets.storage.tables import (
+    AnyTable,
+    StoredTable,
+    rows_of,
+    rows_of_all,
+    texts_of,
+    values_of,
+)
 from tournament_assets.tournament.asset_rows import (
     EloRow,
     LeaderboardRow,
@@ -100,7 +107,7 @@ def build_run_files(
     finished = datetime.fromisoformat(manifest["finished_at"])
     date = f"{finished.day} {finished:%B %Y}"
     matches = (
-        asdict(row) for table in tables.match_list.values() for row in rows_of(MatchRow, table)
+        values_of(row) for table in tables.match_list.values() for row in rows_of(MatchRow, table)
     )
     records = without_repeated_texts(matches)
     yield "matches/matches.jsonl", partial(write_json_lines, rows=records)
@@ -125,7 +132,7 @@ def build_run_files(
         name = {"markdown": "report.md", "html": "report.html"}.get(page.format, page.format)
         yield name, page.content.replace(DATE_MARK, f"{date} · ", 1).encode()
     for dimension, table in tables.judge_verdicts.items():
-        verdicts = map(asdict, verdicts_with_replies(table, tables.judge_replies[dimension]))
+        verdicts = map(values_of, verdicts_with_replies(table, tables.judge_replies[dimension]))
         yield f"verdicts/{dimension}.jsonl", partial(write_json_lines, rows=verdicts)
 
 
