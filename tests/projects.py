@@ -268,7 +268,7 @@ def make_project(
             "headline": {"judges": ["headline"]},
         },
         "dimensions": {
-            dimension: {"rubric": f"rubrics/{dimension}.txt", **rules[dimension]}
+            dimension: {"rubric": f"rubrics/{dimension}.txt", **rules.get(dimension, {})}
             for dimension in dimensions
         },
         "judges": [

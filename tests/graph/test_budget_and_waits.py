@@ -36,6 +36,7 @@ def local(paid: PaidProject) -> dict[str, Any]:
 TRIALS: dict[str, tuple[list[Callable[[PaidProject], Any]], tuple[str, ...], Any]] = {
     "two dimensions": ([claude], BOTH, {}),
     "two dimensions by OpenAI": ([openai], BOTH, {}),
+    "three dimensions": ([claude], (*BOTH, "clinical_utility"), {}),
     "a jury": ([claude, openai], BOTH[:1], {}),
     "a jury with a direct member": ([claude, local], BOTH[:1], {}),
     "a trial first": ([claude], BOTH, {"prewarm": True}),

@@ -15,7 +15,6 @@ from random import Random
 
 from tests.graph.paid_projects import PaidProject
 from tests.graph.test_budget_and_waits import (
-    BOTH,
     MODELS,
     PRICE,
     TRIALS,
@@ -128,7 +127,7 @@ def run_chain(folder: Path, nursery: Nursery, seed: int) -> Chain:
     is_short = random.random() < _SHARE_OF_SHORT
     share = random.uniform(0.2, 1.0) if is_short else random.uniform(1.05, 3.0)
     with budget_trial(folder, name, share) as (paid, limit):
-        if random.random() < 0.3 and TRIALS[name][1] == BOTH:
+        if random.random() < 0.3 and len(TRIALS[name][1]) > 1:
             paid.project.merge_config(modes={"pilot": {"channel": "auto"}})
         chain = Chain(paid, nursery, limit)
         for _ in range(random.randint(1, _MOST_HAZARDS)):
