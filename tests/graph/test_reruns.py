@@ -1,10 +1,12 @@
 import json
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import dagster as dg
 import pytest
 
+from tests.chat_server import MODEL, ChatServer
 from tests.graph.paid_projects import UNTIL_ENDED, PaidProject, paid_project
 from tests.graph.rerun_driver import FIRST_RERUN, STAGES, TICK, Driver, driver
 from tournament_assets.graph.automation import scheduled_reruns as continuing
@@ -277,3 +279,45 @@ def test_a_job_that_somebody_launches_begins_a_rerun_and_refuses_while_one_is_un
     _, (following,) = d.tick_sensor()
     assert following.tags["tournament/rerun"] == rerun.identity.rerun_id
     assert (following.tags["stage"], following.partition_key) == ("prompts", "pilot")
+
+
+_NO_KEY = {"api_key_env": "NO_SUCH_KEY"}
+
+
+@pytest.mark.parametrize("is_by_hand", [True, False], ids=["by hand", "on schedule"])
+@pytest.mark.parametrize(
+    ("judge", "key", "said"),
+    [
+        ({"base_url": "http://127.0.0.1:1/v1"}, None, "http://127.0.0.1:1"),
+        ({"model": f"{MODEL}x"}, None, f"did you mean {MODEL!r}?"),
+        ({}, "another", "401"),
+        ({"model": f"{MODEL}x", **_NO_KEY}, None, ""),
+        ({}, None, ""),
+    ],
+    ids=["dead port", "unknown model", "wrong key", "no key here", "a judge that answers"],
+)
+def test_a_judge_that_nobody_can_ask_is_told_before_anything_is_generated(
+    d: Driver, chat: ChatServer, judge: dict[str, Any], key: str | None, said: str, is_by_hand: bool
+) -> None:
+    served = {"loader": "openai_api", "base_url": chat.url, "model": MODEL, "max_new_tokens": 64}
+    seated = {"service": "openai_api", "base_url": chat.url, "model": MODEL, **judge}
+    project = d.paid.project
+    project.edit_judges(**seated)
+    (first, *rest) = d.plan.config.model_dump(mode="json", exclude_defaults=True)["entrants"]
+    project.edit_config(entrants=[*rest, first, {"entrant_id": "served", **served}])
+    chat.key = key
+    if is_by_hand:
+        job = d.definitions.resolve_job_def("small_run")
+        done = job.execute_in_process(
+            instance=d.instance, partition_key="headline", raise_on_error=False
+        )
+        succeeded = done.success
+    else:
+        _, (beginning,) = d.tick_schedule()
+        succeeded = d.run(beginning)
+    (run,) = d.instance.get_runs()
+    assert succeeded is (not said), messages_of(d.instance, run)
+    assert said in messages_of(d.instance, run)
+    logged = [each.user_message for each in d.instance.all_logs(run.run_id)]
+    assert any("NO_SUCH_KEY" in each for each in logged) is ("api_key_env" in judge)
+    assert not chat.asked

@@ -2,6 +2,7 @@
 
 import json
 import math
+import os
 import platform
 import re
 from collections.abc import Iterator
@@ -10,6 +11,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+import dagster as dg
 import numpy as np
 import pandas as pd
 import pyarrow.parquet as pq
@@ -32,6 +34,7 @@ from tournament_assets.graph.automation.jobs import Stage
 from tournament_assets.graph.local_runs import open_instance
 from tournament_assets.graph.run_summaries import RunSummary
 from tournament_assets.judging.costs.prices import load_newest_prices, newest_prices_hash
+from tournament_assets.project.project_files import prepare_dagster_home
 from tournament_assets.storage.run_directory import find_runs
 from tournament_assets.tournament.judges import parse_rubric
 
@@ -418,3 +421,22 @@ def test_the_ratings_of_a_run_come_back_from_its_battle_file(
             for ours, theirs in zip(each[name], rows, strict=True):
                 assert ours.pop("shown_above", None) == theirs.pop("shown_above", None)
                 assert ours == pytest.approx(theirs)
+
+
+def test_the_databases_of_a_projects_own_home_are_read_by_their_owner_alone(
+    tmp_path: Path,
+) -> None:
+    @dg.asset
+    def something() -> int:
+        return 1
+
+    home = prepare_dagster_home(tmp_path, None)
+    before = os.umask(0)
+    try:
+        with open_instance(home) as instance:
+            assert dg.materialize([something], instance=instance).success
+    finally:
+        os.umask(before)
+    databases = [*home.rglob("*.db")]
+    assert len(databases) >= 4, "one is of the run"
+    assert {path.stat().st_mode & 0o777 for path in databases} == {0o600}

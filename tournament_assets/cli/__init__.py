@@ -56,6 +56,15 @@ _CORE: dict[str, tuple[str, str]] = {
 _errors = Console(stderr=True, highlight=False, soft_wrap=True)
 
 
+def echo(message: str, *, err: bool = False) -> None:
+    """Print a line in which everything foreign that a terminal would obey is visible."""
+    click.echo(_one_line(message), err=err)
+
+
+def _one_line(text: str) -> str:
+    return escape_terminal(text).replace("\n", "\\n")
+
+
 @contextmanager
 def rare_collections() -> Iterator[None]:
     """Collect garbage cycles less often, and not among what is loaded already.
@@ -143,12 +152,15 @@ class _Commands(click.Group):
         try:
             with rare_collections():
                 return super().invoke(ctx)
+        except click.ClickException as error:
+            error.message = _one_line(error.message)
+            raise
         except InputError as error:
             count = len(error.problems)
             noun = "problem" if count == 1 else "problems"
             _errors.print(f"[bold red]{count} {noun} in the input; nothing was spent[/]")
             for problem in fold_problems(error.problems):
-                _errors.print(f"  - {escape_terminal(problem)}", markup=False)
+                _errors.print(f"  - {_one_line(problem)}", markup=False)
             ctx.exit(_EXIT_BAD_INPUT)
         except InterruptedWorkError as error:
             self._interrupted(ctx, str(error))
@@ -156,7 +168,7 @@ class _Commands(click.Group):
             self._interrupted(ctx, "interrupted; what was paid for is kept: run the command again")
         except TournamentError as error:
             _errors.print("[bold red]the work failed[/]")
-            _errors.print(f"  {escape_terminal(str(error))}", markup=False)
+            _errors.print(f"  {_one_line(str(error))}", markup=False)
             ctx.exit(_EXIT_FAILED)
 
     @staticmethod

@@ -33,6 +33,7 @@ from tournament_assets.battles.registry import (
     read_responses,
     write_battles,
 )
+from tournament_assets.cli import echo
 from tournament_assets.cli.options import json_option
 from tournament_assets.foundation.errors import InputError, make_each
 from tournament_assets.foundation.formatting import format_confidence, format_share
@@ -44,7 +45,7 @@ from tournament_assets.ratings.rating_methods import (
     rows_by,
 )
 from tournament_assets.reports.rating_method_tables import ONE_METHOD, AnyStanding
-from tournament_assets.reports.rendering import escape_terminal, show_controls
+from tournament_assets.reports.rendering import show_controls
 from tournament_assets.reports.report_tables import Cell, ReportTable, select_columns
 from tournament_assets.reports.terminal import print_table, print_text
 from tournament_assets.tournament.asset_rows import EloRow, RatingRow
@@ -110,9 +111,9 @@ def battles_import_command(
     """
     battles = _read(file, format_name, reading)
     write_battles(out, battles.table, format_name="tournament", settings=battles.settings)
-    click.echo(f"{file}: {battles.table.num_rows} battles, {battles.format}")
+    echo(f"{file}: {battles.table.num_rows} battles, {battles.format}")
     _print_left_out(battles.left_out, [battles.note])
-    click.echo(f"{out}: {battles.table.num_rows} battles")
+    echo(f"{out}: {battles.table.num_rows} battles")
 
 
 @battles_group.command("export")
@@ -147,11 +148,11 @@ def battles_export_command(
         _require_dimension(battles, dimension)
         table = of_dimension(table, dimension)
     lost = write_battles(out, table, format_name=format_name, settings=battles.settings)
-    click.echo(f"{file}: {table.num_rows} battles, {battles.format}")
+    echo(f"{file}: {table.num_rows} battles, {battles.format}")
     _print_left_out(battles.left_out, [battles.note])
-    click.echo(f"{out}: {table.num_rows} battles, {format_name}")
+    echo(f"{out}: {table.num_rows} battles, {format_name}")
     for name, count in lost.items():
-        click.echo(f"  lost, {name}: {count} battles")
+        echo(f"  lost, {name}: {count} battles")
 
 
 @battles_group.command("rate", short_help="Rate the battles of files together.")
@@ -268,12 +269,12 @@ def battles_rate_command(
         click.echo(show_controls(text))
         return
     listed, formats = ", ".join(map(str, files)), ", ".join(battles.formats)
-    click.echo(f"{listed}: {battles.table.num_rows} battles, {formats}")
+    echo(f"{listed}: {battles.table.num_rows} battles, {formats}")
     _print_left_out(battles.left_out, battles.notes)
     for warning in battles.warnings:
-        click.echo(f"  warning: {warning}")
+        echo(f"  warning: {warning}")
     if battles.settings is None:
-        click.echo("  the file does not say how it was rated; the options and defaults apply")
+        echo("  the file does not say how it was rated; the options and defaults apply")
     print_battle_ratings(
         ratings, Console(width=None if sys.stdout.isatty() else 100, highlight=False), settings
     )
@@ -294,9 +295,9 @@ def _require_dimension(battles: BattleFile, dimension: str) -> None:
 
 def _print_left_out(left_out: Mapping[str, int], notes: Iterable[str]) -> None:
     for reason, count in left_out.items():
-        click.echo(f"  left out, {escape_terminal(reason)}: {count}")
+        echo(f"  left out, {reason}: {count}")
     for note in filter(None, notes):
-        click.echo(f"  {escape_terminal(note)}")
+        echo(f"  {note}")
 
 
 def print_battle_ratings(

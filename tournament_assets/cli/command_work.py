@@ -11,7 +11,7 @@ from typing import Any
 import click
 from rich.console import Console
 
-from tournament_assets.cli import rare_collections
+from tournament_assets.cli import echo, rare_collections
 from tournament_assets.cli.options import open_console, show_report
 from tournament_assets.graph.run_options import RunOptions
 from tournament_assets.judging.requests.verdict_parsing import FailureClass
@@ -22,7 +22,7 @@ from tournament_assets.project.plan import TournamentPlan
 from tournament_assets.project.playing_judges import playing_judges
 from tournament_assets.reports.leaderboard import leaderboard_sections
 from tournament_assets.reports.report_tables import Document, ReportSection, ReportTable
-from tournament_assets.reports.terminal import print_document, print_table
+from tournament_assets.reports.terminal import print_document, print_table, print_text
 from tournament_assets.serving.ui_server import browsing_command
 from tournament_assets.storage.tables import rows_of
 from tournament_assets.tournament.asset_rows import LeaderboardRow
@@ -55,7 +55,7 @@ def run(plan: TournamentPlan, mode: str, **options: Any) -> None:
     warnings = (*summary.outages, *summary.cautions)
     print_document(Document(summary.title, [*question, *sections], warnings), console)
     for warning in summary.warnings:
-        console.print(f"check: {warning}", style="yellow", markup=False)
+        print_text(f"check: {warning}", console, style="yellow")
     console.print(
         f"{summary.responses_generated} responses generated and {summary.requests_submitted} "
         f"judge requests sent in {time.monotonic() - started:.0f} s; "
@@ -63,12 +63,8 @@ def run(plan: TournamentPlan, mode: str, **options: Any) -> None:
     )
     if not summary.is_new:
         console.print("Nothing it rests on has changed: the report is an earlier run's.")
-    console.print(f"Report: {summary.directory / 'report.html'}", soft_wrap=True, markup=False)
-    console.print(
-        f"Browse the graph and its runs: {browsing_command(plan)}",
-        soft_wrap=True,
-        markup=False,
-    )
+    echo(f"Report: {summary.directory / 'report.html'}")
+    echo(f"Browse the graph and its runs: {browsing_command(plan)}")
 
 
 class _StepLines:
@@ -79,7 +75,7 @@ class _StepLines:
         self._began = time.monotonic()
 
     def warn(self, sentence: str) -> None:
-        self._console.print(f"warning: {sentence}", style="yellow", markup=False)
+        print_text(f"warning: {sentence}", self._console, style="yellow")
 
     def start(self, stage: Any, label: str) -> None:
         self._began = time.monotonic()

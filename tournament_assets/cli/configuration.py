@@ -20,6 +20,7 @@ from pydantic import BaseModel, JsonValue
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
+from tournament_assets.cli import echo
 from tournament_assets.foundation.errors import InputError
 from tournament_assets.foundation.extensions import added_rows, added_rows_by_name
 from tournament_assets.foundation.formatting import hint_at
@@ -120,7 +121,7 @@ def init_command(
     else:
         answers = read_answers(answers_path, columns=parse_columns(columns) or None)
         for line in describe_answers(answers, title=str(answers_path)):
-            click.echo(line)
+            echo(line)
         tournament = NewTournament(answers, written_rubrics(None))
     name = judge or tournament.judge
     tournament = replace(tournament, judge=name, budget_usd=budget, price=price)
@@ -129,16 +130,16 @@ def init_command(
         _check_price(asked)
     project = write_new_project(folder, tournament)
     for path in project.files[: None if answers_path is None else 1]:
-        click.echo(f"wrote {path}")
+        echo(f"wrote {path}")
     if len(project.files) > 1 and answers_path is not None:
-        click.echo(f"wrote {len(project.files) - 1} more files to {folder}")
+        echo(f"wrote {len(project.files) - 1} more files to {folder}")
     if answers_path is not None and not asked.row.is_language_model:
-        click.echo(
+        echo(
             "judge: a stand-in that compares words, for trying it out; "
             "--judge claude-… --budget USD names a real one"
         )
     mode = "headline" if asked.is_free or budget is not None else "pilot"
-    click.echo(f"next: tournament run --config {shlex.quote(str(project.config))} --mode {mode}")
+    echo(f"next: tournament run --config {shlex.quote(str(project.config))} --mode {mode}")
 
 
 def _check_price(judge: Judge) -> None:
@@ -332,12 +333,12 @@ def ui_command(config_path: Path | None, host: str, port: int, daemon: bool) -> 
     """
     start = server_start(config_path, os.environ)
     if daemon:
-        click.echo("the daemon, without pages; Ctrl-C ends it")
+        echo("the daemon, without pages; Ctrl-C ends it")
     else:
         refuse_place(host, port, start.environment)
-        click.echo(f"{address_of(host, port)}, in a few seconds; Ctrl-C ends it")
+        echo(f"{address_of(host, port)}, in a few seconds; Ctrl-C ends it")
         if start.environment.get(TOKEN_VARIABLE):
-            click.echo(f"add /?token= and the secret in {TOKEN_VARIABLE} to it, once per browser")
+            echo(f"add /?token= and the secret in {TOKEN_VARIABLE} to it, once per browser")
     sys.stdout.flush()
     click.get_current_context().exit(serve(start, None if daemon else (host, port)))
 
@@ -346,4 +347,4 @@ def ui_command(config_path: Path | None, host: str, port: int, daemon: bool) -> 
 def dagster_home_command() -> None:
     """Print the folder in which Dagster keeps its runs, and create it if necessary."""
     project = Path(os.environ.get("TOURNAMENT_PROJECT") or Path.cwd())
-    click.echo(prepare_dagster_home(project, os.environ.get("DAGSTER_HOME")))
+    echo(str(prepare_dagster_home(project, os.environ.get("DAGSTER_HOME"))))

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from rich.console import Console
 
+from tournament_assets.cli import echo
 from tournament_assets.foundation.errors import InputError
 from tournament_assets.reports.report_tables import Document, document_markdown
 from tournament_assets.reports.terminal import print_document
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 def say_loading() -> None:
     """Say what the next seconds are for, unless it is loaded already."""
     if sys.modules.get("dagster") is None:
-        click.echo("loading Dagster and the tournament …", err=True)
+        echo("loading Dagster and the tournament …", err=True)
 
 
 def find_config(context: click.Context, _: object, chosen: Path | None) -> Path:
@@ -35,7 +36,7 @@ def find_config(context: click.Context, _: object, chosen: Path | None) -> Path:
     folder = Path(os.environ.get("TOURNAMENT_PROJECT", ""), "configs")
     configs = sorted(folder.glob("*.yaml"))
     if len(configs) == 1:
-        click.echo(f"config: {configs[0]}, the only one here; --config names another", err=True)
+        echo(f"config: {configs[0]}, the only one here; --config names another", err=True)
         return configs[0]
     held = " and ".join(path.name for path in configs) or "no .yaml file"
     raise click.UsageError(
@@ -49,7 +50,7 @@ def _say_mode(context: click.Context, option: click.Parameter, mode: str) -> str
     """Say which mode is taken where none is named."""
     source = context.get_parameter_source(str(option.name))
     if source is click.core.ParameterSource.DEFAULT:
-        click.echo(f"mode: {mode}; --mode names another", err=True)
+        echo(f"mode: {mode}; --mode names another", err=True)
     return mode
 
 

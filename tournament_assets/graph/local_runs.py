@@ -16,6 +16,7 @@ import dagster as dg
 from filelock import FileLock
 
 from tournament_assets.ledger.leases import has_died
+from tournament_assets.project.project_files import hide_databases
 
 PROCESS_TAG = "tournament/process"
 """Whose run it is: what `own_identity` says."""
@@ -32,8 +33,11 @@ def open_instance(home: Path) -> Iterator[dg.DagsterInstance]:
     """
     with FileLock(home / "opening.lock"):
         opened = dg.DagsterInstance.from_config(str(home))
-    with opened as instance:
-        yield instance
+    try:
+        with opened as instance:
+            yield instance
+    finally:
+        hide_databases(home)
 
 
 def close_runs_of_dead_processes(instance: dg.DagsterInstance) -> None:

@@ -5,7 +5,7 @@ service is only asked whether it knows a model.
 """
 
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -116,6 +116,29 @@ def refuse_bad_input(
         if not (allows_partial and len(of_judges) < len(judges)):
             problems.extend(of_judges)
     problems.raise_if_any(placed)
+
+
+def refuse_silent_judges(
+    plan: TournamentPlan, mode: Mode, *, warn: Callable[[str], object]
+) -> None:
+    """Ask every judge of a mode one free question, if something is to be generated before.
+
+    Raises:
+        InputError: If a service cannot be reached, refuses the key, or knows no such model. A judge
+            without a key is only warned of: somebody else may be the one who judges.
+    """
+    bank = load_bank(plan.config, plan.project)
+    if not _will_generate(plan, bank, select_prompts(plan.config, mode, bank)):
+        return
+    named: dict[str, Judge] = {}
+    for judge in plan.config.judges_of(mode):
+        if lacking := judge_problems(judge, plan.project.environment):
+            warn(f"{'; '.join(lacking)}; responses can be generated here, and not judged")
+        else:
+            named[f"the judge {judge.name!r}"] = judge
+    problems = Problems()
+    problems.extend(_model_problems(plan, named))
+    problems.raise_if_any(partial(with_lines, plan.shown_path))
 
 
 def _will_generate(plan: TournamentPlan, bank: list[Prompt], prompts: list[Prompt]) -> bool:

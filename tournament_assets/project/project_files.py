@@ -178,12 +178,23 @@ def prepare_dagster_home(project: Path, configured: str | None) -> Path:
     home = Path(configured).expanduser() if configured else project / DEFAULT_NAME
     home.mkdir(mode=0o700, parents=True, exist_ok=True)
     if not configured:
-        home.chmod(0o700)  # its databases hold what runs were given and what they logged
+        home.chmod(0o700)
+        for name in ("history/runs.db", "history/runs/index.db", "schedules/schedules.db"):
+            (home / name).parent.mkdir(parents=True, exist_ok=True)
+            (home / name).touch(mode=0o600)
+        hide_databases(home)
     settings = home / "dagster.yaml"
     if not settings.exists():
         packaged = resources.files("tournament_assets") / "data" / "dagster.yaml"
         write_bytes_atomically(settings, packaged.read_bytes())
     return home.resolve()
+
+
+def hide_databases(home: Path) -> None:
+    """Let nobody but their owner read what runs were given and logged, in a project's own home."""
+    for path in home.rglob("*.db*") if home.name == DEFAULT_NAME else ():
+        with suppress(FileNotFoundError):  # a log that another process has just closed
+            path.chmod(0o600)
 
 
 def entrant_fingerprint(entrant: AnyEntrant, project: Project) -> str:

@@ -4,14 +4,16 @@ import json
 import socket
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import Any
 
 import httpx2
 import pytest
 
-from tests.extras.people.builders import SCOPE, desk, row, shown_pairs
+from tests.extras.people.builders import SCOPE, desk, pairs, row, shown_pairs
 from tests.loopback.threaded_servers import ThreadedServer
 from tournament_assets.extras.people.label_records import LabelRecords
+from tournament_assets.extras.people.labelling.sampling import draw_label_sample
 from tournament_assets.extras.people.labelling.server import (
     create_label_app,
     rater_key,
@@ -19,6 +21,7 @@ from tournament_assets.extras.people.labelling.server import (
 )
 from tournament_assets.foundation.errors import InputError
 from tournament_assets.foundation.fingerprints import fingerprint_text
+from tournament_assets.storage.tables import pair_key
 
 ENTRANTS = ("ada", "bob", "cy")
 
@@ -112,6 +115,11 @@ def test_another_site_s_page_can_neither_read_nor_vote(client: httpx2.Client) ->
         assert client.get("/work?rater=a", headers={"host": host}).status_code == 403
         assert client.post("/votes", json=body(), headers={"host": host}).status_code == 403
         assert client.get("/", headers={"host": host}).status_code == 403
+    work = {"rater": "ana", "key": key("ana")}
+    assert client.get("/work", params=work).status_code == 200
+    for header in ({"origin": "https://evil.example"}, {"sec-fetch-site": "cross-site"}):
+        assert client.get("/work", params=work, headers=header).status_code == 403
+        assert client.post("/votes", json=body(row(DESK, 0)), headers=header).status_code == 403
     for path in ("/ledger.sqlite", "/../ledger.sqlite", "/votes"):
         assert client.get(path).status_code in (404, 405)
 
@@ -177,3 +185,19 @@ def test_a_name_is_its_rater_s_alone_however_it_is_spelled(
         own = {"rater": spelled, "key": rater_key(DESK, "Ann\u00e9")}
         assert len(client.get("/work", params=own).json()["done"]) == 2
     assert [each.rater for each in ledger.labels(*SCOPE.values())] == ["Ann\u00e9"] * 2
+
+
+def test_a_position_on_the_page_says_nothing_of_the_stratum_that_a_pair_was_drawn_from() -> None:
+    strata = {pair_key(pair): f"stratum {number % 2}" for number, pair in enumerate(pairs())}
+    sample = draw_label_sample(pairs(), **SCOPE, size=30, strata=strata)
+    of_pair = {pair.pair_id: pair.stratum for pair in sample.pairs}
+    assert set(of_pair.values()) == {"stratum 0", "stratum 1"}
+    orders = set[tuple[str, ...]]()
+    for salt in ("one", "two", "three"):
+        salted = replace(desk(30), sample=sample, salt=salt)
+        shown = {salted.shown_id(name): stratum for name, stratum in of_pair.items()}
+        # The order is that of the salted names, in which nothing of the stratum is.
+        order = salted.rater_state("ana", [], ["ana"])["order"]
+        assert order == sorted(shown)
+        orders.add(tuple(shown[name] for name in order))
+    assert len(orders) == 3

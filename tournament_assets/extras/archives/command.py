@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from tournament_assets.cli import echo
 from tournament_assets.cli.options import (
     json_option,
     markdown_option,
@@ -130,7 +131,7 @@ def archive_rejudge_command(archive: Path, dry_run: bool, limit: int | None) -> 
             chosen,
             ledger=ledger,
             connect=connect,
-            log=lambda message: click.echo(message, err=True),
+            log=lambda message: echo(message, err=True),
         )
     print_document(Document("", [result_section(result)]), console)
     if result.unscored:
@@ -176,4 +177,4 @@ def archive_report_command(
         markdown_path=markdown_path,
     )
     if markdown_path is not None and not as_json:
-        click.echo(f"Report: {markdown_path}")
+        echo(f"Report: {markdown_path}")

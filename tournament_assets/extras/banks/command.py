@@ -6,6 +6,7 @@ from typing import Any
 
 import click
 
+from tournament_assets.cli import echo
 from tournament_assets.extras.banks.bank_building import (
     BankRecipe,
     ImportRecipe,
@@ -13,7 +14,6 @@ from tournament_assets.extras.banks.bank_building import (
     import_bank_file,
 )
 from tournament_assets.project.project_files import load_prompt_bank
-from tournament_assets.reports.rendering import escape_terminal
 
 
 @click.group("bank")
@@ -31,7 +31,7 @@ def bank_validate_command(bank: Path) -> None:
     have subject, category and tags.
     """
     prompts = load_prompt_bank(bank)
-    click.echo(f"{bank}: {len(prompts)} prompts, all valid")
+    echo(f"{bank}: {len(prompts)} prompts, all valid")
     _print_counts("source", Counter(prompt.source for prompt in prompts))
     _print_counts("category", Counter(prompt.category or "–" for prompt in prompts))
     behaviors = Counter(
@@ -39,12 +39,12 @@ def bank_validate_command(bank: Path) -> None:
     )
     _print_counts("expected behavior", behaviors)
     n_gold = sum(prompt.gold_answer is not None for prompt in prompts)
-    click.echo(f"  with a gold answer: {n_gold}")
+    echo(f"  with a gold answer: {n_gold}")
 
 
 def _print_counts(title: str, counts: Any) -> None:
     listed = ", ".join(f"{name} {count}" for name, count in sorted(counts.items()))
-    click.echo(f"  by {title}: {listed or 'none'}")
+    echo(f"  by {title}: {listed or 'none'}")
 
 
 @bank_group.command("build", short_help="Recast multiple-choice files as open questions.")
@@ -69,12 +69,12 @@ def bank_build_command(out: Path, **recipe: Any) -> None:
     """
     build = build_bank_file(BankRecipe(**recipe), out)
     for source, counts in sorted(build.counts.items()):
-        click.echo(f"{source}: {counts.read} read, {counts.eligible} fit, {counts.drawn} drawn")
+        echo(f"{source}: {counts.read} read, {counts.eligible} fit, {counts.drawn} drawn")
         for reason, count in sorted(counts.left_out.items()):
-            click.echo(f"  left out, {reason}: {count}")
+            echo(f"  left out, {reason}: {count}")
     for note in build.notes:
-        click.echo(f"  {escape_terminal(note)}")
-    click.echo(f"{out}: {len(build.rows)} prompts")
+        echo(f"  {note}")
+    echo(f"{out}: {len(build.rows)} prompts")
 
 
 @bank_group.command("import", short_help="Make a bank from another tool's file or a dataset.")
@@ -116,10 +116,10 @@ def bank_import_command(
         out,
     )
     for reason, count in imported.left_out.items():
-        click.echo(f"left out, {reason}: {count}")
+        echo(f"left out, {reason}: {count}")
     for note in imported.notes:
-        click.echo(note)
-    click.echo(f"{out}: {imported.n_prompts} prompts ({imported.format})")
+        echo(note)
+    echo(f"{out}: {imported.n_prompts} prompts ({imported.format})")
 
 
 def _assignments(values: tuple[str, ...], option: str) -> dict[str, str]:

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import click
 
+from tournament_assets.cli import echo
 from tournament_assets.extras.exports.forms import FORMS
 from tournament_assets.foundation.errors import InputError
 from tournament_assets.foundation.formatting import format_plural
@@ -72,4 +73,4 @@ def export_command(folder: Path, names: tuple[str, ...], out: Path | None) -> No
         raise InputError(
             f"{error.filename}: {error.strerror}; expected a folder that can be written to"
         ) from None
-    click.echo(f"{target}: {format_plural(len(files), 'file')}")
+    echo(f"{target}: {format_plural(len(files), 'file')}")

@@ -9,6 +9,7 @@ from urllib.parse import urlencode
 
 import click
 
+from tournament_assets.cli import echo
 from tournament_assets.cli.options import (
     config_option,
     find_config,
@@ -151,8 +152,8 @@ def label_group(
         _print_sample(sample)
         if out is not None:
             count = write_label_page(out, desk, names[0], ledger=records, raters=names)
-            click.echo(f"{out}: {count} pairs for {names[0]}; send it, and take the votes back by")
-            click.echo(f"  tournament label import --config {plan.shown_path} votes.json")
+            echo(f"{out}: {count} pairs for {names[0]}; send it, and take the votes back by")
+            echo(f"  tournament label import --config {plan.shown_path} votes.json")
             return
         app = create_label_app(desk, ledger=records, raters=names, token=token)
 
@@ -161,17 +162,17 @@ def label_group(
             for name in names or [""]:
                 own = {"rater": name, "key": rater_key(desk, name)} if name else {}
                 query = urlencode({**secret, **own})
-                click.echo(f"{name or 'any rater'}: {address}/{'?' if query else ''}{query}")
+                echo(f"{name or 'any rater'}: {address}/{'?' if query else ''}{query}")
                 if not no_browser and name in (*names[:1], ""):
                     webbrowser.open(f"{address}/{'?' if query else ''}{query}")
-            click.echo("Ctrl-C ends it; nothing is lost.")
+            echo("Ctrl-C ends it; nothing is lost.")
 
         try:
             serve_labelling(app, host=host, port=port, on_ready=ready)
         except KeyboardInterrupt:
-            click.echo("")
+            echo("")
         for name, count in votes_by_rater(records.iterate_votes(sample.sample_id)).items():
-            click.echo(f"{name}: {count} pairs labelled")
+            echo(f"{name}: {count} pairs labelled")
 
 
 @dataclass(frozen=True, slots=True)
@@ -273,13 +274,13 @@ def _print_sample(sample: LabelSample) -> None:
         "active": "drawn where a label is worth most",
     }
     how = drawn.get(sample.method, "as they were given")
-    click.echo(
+    echo(
         f"{sample.tournament_id}, {sample.mode}, {quality}: {len(sample.pairs)} of "
         f"{sample.frame_size} pairs, {how} (seed {sample.seed}), "
         f"{sum(pair.shared for pair in sample.pairs)} of them for every rater"
     )
     if sample.same_text:
-        click.echo(
+        echo(
             f"  {sample.same_text} pairs of the same text are left out: there is nothing to choose"
         )
 
@@ -323,7 +324,7 @@ def label_import_command(
             for path in files:
                 with problems.collected():
                     votes = import_votes(path, tournament_id=plan.tournament_id, ledger=records)
-                    click.echo(f"{path}: {votes.votes} votes of {votes.rater}, {votes.added} new")
+                    echo(f"{path}: {votes.votes} votes of {votes.rater}, {votes.added} new")
             problems.raise_if_any()
             return
         if mode is None:
@@ -339,9 +340,9 @@ def label_import_command(
                     is_random=is_random,
                     ledger=records,
                 )
-                click.echo(f"{path}: {votes.votes} votes, {votes.added} new")
+                echo(f"{path}: {votes.votes} votes, {votes.added} new")
                 for reason, count in votes.left_out.items():
-                    click.echo(f"  left out, {reason}: {count}")
+                    echo(f"  left out, {reason}: {count}")
                 if votes.note:
-                    click.echo(f"  {votes.note}")
+                    echo(f"  {votes.note}")
         problems.raise_if_any()

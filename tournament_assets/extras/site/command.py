@@ -4,6 +4,7 @@ from pathlib import Path
 
 import click
 
+from tournament_assets.cli import echo
 from tournament_assets.extras.site.site import read_runs, write_site
 
 
@@ -38,8 +39,8 @@ def site_command(folder: Path, out: Path) -> None:
     """  # noqa: D301 (\b tells click to keep the lines that follow)
     runs, problems = read_runs(folder)
     for problem in problems:
-        click.echo(problem, err=True)
+        echo(problem, err=True)
     files = write_site(runs, out)
     megabytes = sum(path.stat().st_size for path in files) / 1e6
     noun = "run" if len(runs) == 1 else "runs"
-    click.echo(f"{len(runs)} {noun}, {len(files)} files, {megabytes:.1f} MB: {out / 'index.html'}")
+    echo(f"{len(runs)} {noun}, {len(files)} files, {megabytes:.1f} MB: {out / 'index.html'}")

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import click
 
+from tournament_assets.cli import echo
 from tournament_assets.foundation.errors import InputError
 from tournament_assets.run_comparison.run_reading import read_finished_runs
 
@@ -34,13 +35,13 @@ def track_command(run: Path, mlflow: str | None, otlp: str | None) -> None:
             from tournament_assets.extras.trackers.mlflow_tracking import track_in_mlflow
         except ImportError as error:
             raise _missing("--mlflow", "MLflow", "mlflow") from error
-        click.echo(f"MLflow has it as run {track_in_mlflow(finished, mlflow)}")
+        echo(f"MLflow has it as run {track_in_mlflow(finished, mlflow)}")
     if otlp is not None:
         try:
             from tournament_assets.extras.trackers.otlp_events import send_evaluations
         except ImportError as error:
             raise _missing("--otlp", "OpenTelemetry's exporter", "opentelemetry") from error
-        click.echo(f"the collector took {send_evaluations(finished, otlp)} events")
+        echo(f"the collector took {send_evaluations(finished, otlp)} events")
 
 
 def _missing(option: str, what: str, extra: str) -> InputError:

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import click
 
+from tournament_assets.cli import echo
 from tournament_assets.cli.options import config_option, mode_option
 from tournament_assets.extras.transfers.transfers import (
     export_judgments,
@@ -32,7 +33,7 @@ def ledger_export_command(plan: TournamentPlan, mode: str, out: Path) -> None:
     with open_ledger(plan.project.ledger_url) as ledger:
         written = export_judgments(plan, mode, out, ledger=ledger)
     for path, count in written.items():
-        click.echo(f"{path}: {count} replies")
+        echo(f"{path}: {count} replies")
 
 
 @click.command("import")
@@ -51,7 +52,7 @@ def ledger_import_command(plan: TournamentPlan, files: tuple[Path, ...]) -> None
     for report in reports:
         lost = f", {report.unmatched} that match nothing asked today" if report.unmatched else ""
         what = "responses" if report.path.name.startswith("responses_") else "replies"
-        click.echo(
+        echo(
             f"{report.path}: {report.records} records, {report.added} new {what}, "
             f"{report.failures} that can be judged again{lost}"
         )
@@ -72,11 +73,11 @@ def ledger_recover_command(plan: TournamentPlan, judge_model: str | None) -> Non
             plan,
             ledger=ledger,
             judge=JudgeConnection.from_environment(plan.project.environment, plan.project.folder),
-            log=lambda message: click.echo(message, err=True),
+            log=lambda message: echo(message, err=True),
             judge_model=judge_model,
         )
         missing = missing_responses(plan, ledger=ledger)
-    click.echo(
+    echo(
         f"{_counted(report.replies, 'reply', 'replies')} of {_batches(report.taken)} are back "
         "in the ledger; "
         f"{_counted(report.paid_twice, 'reply', 'replies')} had been paid for twice; "
@@ -90,9 +91,9 @@ def ledger_recover_command(plan: TournamentPlan, judge_model: str | None) -> Non
         (report.foreign, "of another program"),
     ):
         if names:
-            click.echo(f"{_batches(names)} {what} ({list_first(names, 5)})")
+            echo(f"{_batches(names)} {what} ({list_first(names, 5)})")
     for entrant_id, count in missing.items():
-        click.echo(
+        echo(
             f"{count} responses of {entrant_id} do not exist, so what the judge was asked about "
             "them is not known: generate them (`tournament run --skip-judging`) and recover again"
         )

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import click
 
+from tournament_assets.cli import echo
 from tournament_assets.foundation.errors import InputError, Problems
 from tournament_assets.foundation.formatting import format_plural
 from tournament_assets.storage.run_directory import CHECKSUMS
@@ -48,12 +49,12 @@ def verify_command(context: click.Context, folder: Path) -> None:
         ) from None
     for name, difference in differences.items():
         # A name may hold what a terminal obeys, or bytes that are not UTF-8.
-        click.echo(f"{difference}: {name if name.isprintable() else ascii(name)}")
+        echo(f"{difference}: {name if name.isprintable() else ascii(name)}")
     n = format_plural(len(listed), "file")
     if not differences:
-        click.echo(f"{CHECKSUMS}: {n}, all as they were written")
+        echo(f"{CHECKSUMS}: {n}, all as they were written")
         return
-    click.echo(f"{CHECKSUMS}: {n}, {len(differences):,} changed, gone or added")
+    echo(f"{CHECKSUMS}: {n}, {len(differences):,} changed, gone or added")
     context.exit(1)
 
 

@@ -28,6 +28,7 @@ from tournament_assets.graph.partitions import asset_key, partitions_over
 from tournament_assets.graph.recipe_book import RecipeBook
 from tournament_assets.graph.recipes import Place
 from tournament_assets.graph.rows import MODE
+from tournament_assets.preparing.preflight import refuse_silent_judges
 from tournament_assets.project.plan import TournamentPlan
 from tournament_assets.tournament.config import Mode
 
@@ -172,6 +173,7 @@ def _build_beginning_job(plan: TournamentPlan, scope: Scope, does: str) -> dg.Jo
         problems = Problems()
         problems.extend(each.problem for each in inputs if each.problem)
         problems.raise_if_any()
+        refuse_silent_judges(plan, context.partition_key, warn=context.log.warning)
 
     @dg.job(
         name=beginning_job(plan, scope),
