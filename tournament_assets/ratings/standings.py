@@ -18,6 +18,7 @@ import math
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from functools import cached_property
 from itertools import combinations
 from statistics import NormalDist
 
@@ -130,17 +131,42 @@ class Standing(Rating):
     shown_above: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, eq=False)
 class Standings:
     """All entrants of a dimension.
 
     Attributes:
         entrants: Everyone, in the order of the tables.
-        claims: Every two entrants with a rank, the first before the second in that order.
+        differences: The row's rating less the column's, shape (n, n) each.
+        is_better: Whether the row's entrant is better than the column's, shape (n, n).
+        equivalent_within: The largest difference that does not matter, in Elo points; None if
+            nobody can be equivalent.
+        confidence: Of all claims together.
     """
 
     entrants: tuple[Standing, ...]
-    claims: tuple[PairClaim, ...]
+    differences: PercentileInterval
+    is_better: NDArray[np.bool_]
+    equivalent_within: float | None
+    confidence: float
+
+    @cached_property
+    def claims(self) -> tuple[PairClaim, ...]:
+        """Every two entrants with a rank, the first before the second in their order."""
+        is_placed = [standing.rank is not None for standing in self.entrants]
+        pairs = list(combinations(np.flatnonzero(is_placed).tolist(), 2))
+        # The simultaneous intervals of all pairs are about as wide as Bonferroni's.
+        alone = 1 - (1 - self.confidence) / max(1, len(pairs))
+        return tuple(
+            _claim(
+                (self.entrants[first], self.entrants[second]),
+                self.differences.ends((first, second)),
+                int(self.is_better[first, second]) - int(self.is_better[second, first]),
+                within=self.equivalent_within,
+                confidence=alone,
+            )
+            for first, second in pairs
+        )
 
 
 def stand_entrants(
@@ -179,19 +205,6 @@ def stand_entrants(
     else:
         differences, is_separated = _compare(matches, rated, order, resampling=resampling)
         is_better, ranks = is_separated & order.above, order.ranks
-    pairs = list(combinations(np.flatnonzero(order.is_placed).tolist(), 2))
-    # The simultaneous intervals of all pairs are about as wide as Bonferroni's.
-    alone = 1 - (1 - resampling.confidence) / max(1, len(pairs))
-    claims = tuple(
-        _claim(
-            (rated[first], rated[second]),
-            differences.ends((first, second)),
-            int(is_better[first, second]) - int(is_better[second, first]),
-            within=equivalent_within if decided is None else None,
-            confidence=alone,
-        )
-        for first, second in pairs
-    )
     separated = arrange(
         matches.entrants,
         differences,
@@ -200,7 +213,13 @@ def stand_entrants(
         ratings=(-(ranks + order.ranks / (1 + len(rated)))).tolist(),
         is_ranked=order.is_placed,
     )
-    return Standings(_standings(rated, separated, ranks), claims)
+    return Standings(
+        _standings(rated, separated, ranks),
+        differences,
+        is_better,
+        equivalent_within=equivalent_within if decided is None else None,
+        confidence=resampling.confidence,
+    )
 
 
 def _standings(
