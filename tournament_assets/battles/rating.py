@@ -28,7 +28,7 @@ from tournament_assets.foundation.formatting import (
     list_first,
 )
 from tournament_assets.foundation.json_lines import JsonObject
-from tournament_assets.ratings.bradley_terry import bootstrap_bradley_terry
+from tournament_assets.ratings.bradley_terry import ResampledWins, rate_resamples
 from tournament_assets.ratings.matches import Matches
 from tournament_assets.ratings.rating_evidence import Evidence
 from tournament_assets.ratings.rating_methods import (
@@ -248,7 +248,7 @@ def _win_rates(coded: CodedBattles) -> dict[str, float]:
 def _pair_rows(coded: CodedBattles, settings: RatingSettings) -> Iterator[PairOrder]:
     met, gained = _met(coded.apart)
     won = coded.winners.decisive().table()
-    shares = shares_above(bootstrap_bradley_terry(coded.matches, resampling=settings.resampling))
+    shares = shares_above(rate_resamples(ResampledWins.of(coded.matches, settings.resampling)))
     for a, b in zip(*np.nonzero(np.triu(met, 1)), strict=True):
         n_ties = int(met[a, b] - won[a, b] - won[b, a])
         above = shares[a, b]
