@@ -28,7 +28,7 @@ from benchmarks.simulated_tournaments import (
     limit_of_bradley_terry,
 )
 from tournament_assets.foundation.estimates import Resampling
-from tournament_assets.ratings.bradley_terry import bootstrap_bradley_terry
+from tournament_assets.ratings.bradley_terry import ResampledWins, bootstrap_bradley_terry
 from tournament_assets.ratings.elo import compute_elo_permutation
 from tournament_assets.ratings.intervals import (
     PercentileInterval,
@@ -196,7 +196,7 @@ def measure_claims(
         tournament = draw_tournament(design, generator)
         resampling = Resampling(n_bootstraps, index, CONFIDENCE)
         together = stand_entrants(
-            tournament, resampling=resampling, equivalent_within=equivalent_within
+            ResampledWins.of(tournament, resampling), equivalent_within=equivalent_within
         )
         called, alike = claimed_tables(design.entrants, together.claims)
         single = _single_differences(tournament, resampling)

@@ -13,6 +13,7 @@ import numpy as np
 from benchmarks.simulated_tournaments import Design, draw_tournament, limit_of_bradley_terry
 from tournament_assets.extras.planning.power import PowerCurve, learn_noise
 from tournament_assets.foundation.estimates import Resampling
+from tournament_assets.ratings.bradley_terry import ResampledWins
 from tournament_assets.ratings.standings import Claim, stand_entrants
 
 GAPS = {50: 1.0, 143: 0.6, 500: 0.32}
@@ -42,8 +43,9 @@ def realised_power(design: Design, *, n_tournaments: int, n_bootstraps: int, see
     separated = 0
     for _ in range(n_tournaments):
         found = stand_entrants(
-            draw_tournament(design, generator),
-            resampling=Resampling(n_bootstraps, seed, CONFIDENCE),
+            ResampledWins.of(
+                draw_tournament(design, generator), Resampling(n_bootstraps, seed, CONFIDENCE)
+            )
         )
         separated += found.claims[0].claim is Claim.FIRST_BETTER
     return separated / n_tournaments

@@ -20,7 +20,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from tournament_assets.ratings.bradley_terry import rate_resamples
+from tournament_assets.foundation.estimates import Resampling
+from tournament_assets.ratings.bradley_terry import DrawWins, ResampledWins, rate_resamples
 from tournament_assets.ratings.compilation import compiled
 from tournament_assets.ratings.intervals import BootstrapRatings
 from tournament_assets.ratings.matches import Matches
@@ -50,15 +51,15 @@ def bootstrap_battles(
         InputError: If `n_bootstraps` is less than 1.
         RatingError: If a likelihood could not be maximised.
     """
-    resamples = BattleResamples(matches, seed=seed)
-    return rate_resamples(
-        matches.entrants,
-        matches.wins,
-        lambda n_tables: np.array([resamples.draw() for _ in range(n_tables)]),
-        n_bootstraps=n_bootstraps,
-        n_prompts=matches.n_matches,
-        initial_rating=initial_rating,
+
+    def start() -> DrawWins:
+        resamples = BattleResamples(matches, seed=seed)
+        return lambda n_tables: np.array([resamples.draw() for _ in range(n_tables)])
+
+    tables = ResampledWins(
+        matches.entrants, matches.wins, matches.n_matches, Resampling(n_bootstraps, seed), start
     )
+    return rate_resamples(tables, initial_rating=initial_rating)
 
 
 class BattleResamples:

@@ -174,7 +174,7 @@ def rate(
         )
     pooled = pool_battles([BattleFile("frame", table, left_out)])
     rated = rate_battles(
-        pooled.table,
+        pooled.battles,
         settings=checked,
         dimensions=dimensions,
         methods=methods,

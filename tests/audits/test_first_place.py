@@ -10,6 +10,7 @@ from benchmarks.simulated_tournaments import Design, draw_tournament
 from tests.ratings.builders import matches_at
 from tournament_assets.audits.first_place import FirstPlaceSupport, support_first_place
 from tournament_assets.foundation.estimates import Resampling
+from tournament_assets.ratings.bradley_terry import ResampledWins
 from tournament_assets.ratings.matches import Matches, code_judgments
 from tournament_assets.ratings.standings import stand_entrants
 from tournament_assets.tournament.verdicts import Judgment, Outcome
@@ -40,7 +41,7 @@ def test_a_first_place_by_hand() -> None:
 def is_first(matches: Matches, leader: str, dropped: Sequence[int]) -> bool:
     """Say by the leaderboard's own rule who is first of what is left."""
     kept = ~np.isin(matches.prompt_index, dropped)
-    standings = stand_entrants(matches_at(matches, kept), resampling=QUICK).entrants
+    standings = stand_entrants(ResampledWins.of(matches_at(matches, kept), QUICK)).entrants
     return [each.entrant for each in standings if each.rank == 1] == [leader]
 
 
@@ -61,7 +62,7 @@ def drawn(seed: int, *, missing: float) -> tuple[Matches, str] | None:
     matches = draw_tournament(design, np.random.default_rng(seed))
     first = [
         each.entrant
-        for each in stand_entrants(matches, resampling=QUICK).entrants
+        for each in stand_entrants(ResampledWins.of(matches, QUICK)).entrants
         if each.rank == 1
     ]
     return (matches, first[0]) if len(first) == 1 else None

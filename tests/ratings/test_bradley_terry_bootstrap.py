@@ -14,6 +14,7 @@ from tournament_assets.ratings.bradley_terry import (
     UNCONNECTED,
     UNSETTLED,
     PromptResamples,
+    ResampledWins,
     SimplifiedNewton,
     are_strongly_connected,
     bootstrap_bradley_terry,
@@ -113,10 +114,8 @@ def test_equal_resamples_are_rated_once_and_as_each_would_be_alone(
     judgments = simulate_judgments([0.0, 0.3, 0.6, 1.0], n_prompts=4, seed=2)
     matches = code_judgments(judgments, entrants=ENTRANTS)
     draw = PromptResamples(matches, seed=3).draw
-    alone = [
-        rate_resamples(ENTRANTS, matches.wins, draw, n_bootstraps=1, n_prompts=4).ratings[0]
-        for _ in range(400)
-    ]
+    single = replace(ResampledWins.of(matches, Resampling(1, 3)), start=lambda: draw)
+    alone = [rate_resamples(single).ratings[0] for _ in range(400)]
     rated: list[bytes] = []
     rate = bradley_terry.log_strengths
 

@@ -121,6 +121,27 @@ def test_the_intervals_of_independent_differences_are_those_of_sidak() -> None:
     assert (reach < 3.3).all()
 
 
+def test_a_pair_stands_alike_wherever_its_entrants_stand_among_many() -> None:
+    generator = np.random.default_rng(1)
+    ratings = generator.normal(np.arange(60.0), 4.0, size=(99, 60))
+    ratings[generator.random(ratings.shape) < 0.001] = np.inf
+    ratings[:, 7] = ratings[:, 8] + 1.0
+
+    def stand(order: np.ndarray) -> SeparatedEntrants:
+        names = tuple(f"e{place}" for place in order)
+        bootstrap = BootstrapRatings(names, ratings[:, order], n_prompts=500)
+        return separate_entrants(bootstrap, ratings=order.tolist(), confidence=0.9)
+
+    order = generator.permutation(60)
+    as_drawn, turned = stand(np.arange(60)), stand(order)
+    for side in ("low", "high"):
+        ends, others = (getattr(each.differences, side) for each in (as_drawn, turned))
+        np.testing.assert_allclose(others, ends[np.ix_(order, order)], rtol=1e-12)
+    assert (turned.is_above == as_drawn.is_above[np.ix_(order, order)]).all()
+    assert np.isinf(as_drawn.differences.low).any()
+    assert np.isfinite(as_drawn.differences.low).any()
+
+
 def test_few_prompts_separate_less() -> None:
     differences = np.arange(1001.0) + 4.0
     many, few = (

@@ -14,6 +14,7 @@ import pytest
 from benchmarks.coverage import measure_claims
 from benchmarks.simulated_tournaments import Design, draw_tournament, limit_of_bradley_terry
 from tournament_assets.foundation.estimates import Estimate, Resampling
+from tournament_assets.ratings.bradley_terry import ResampledWins
 from tournament_assets.ratings.matches import code_judgments
 from tournament_assets.ratings.standings import (
     Claim,
@@ -66,8 +67,7 @@ def count_falsehoods(n_draws: int, *, seed: int) -> Counter[str]:
 
 def stand_drawn(drawn: Drawn, *, seed: int) -> Standings:
     return stand_entrants(
-        drawn.matches,
-        resampling=Resampling(39, seed, 0.95),
+        ResampledWins.of(drawn.matches, Resampling(39, seed, 0.95)),
         equivalent_within=WITHIN,
         decided=drawn.decided,
     )
@@ -152,7 +152,7 @@ def test_the_difference_of_two_is_the_share_that_the_first_won(share: float) -> 
 
 def stand(judgments: list[Judgment], entrants: Sequence[str], **options: Any) -> Standings:
     matches = code_judgments(judgments, entrants=entrants)
-    return stand_entrants(matches, resampling=QUICK, **options)
+    return stand_entrants(ResampledWins.of(matches, QUICK), **options)
 
 
 def test_four_of_a_published_table_are_rated_as_published() -> None:
@@ -170,7 +170,7 @@ def test_a_copy_of_an_entrant_moves_nobody_whom_the_ratings_fit() -> None:
         share = [1 / (1 + math.exp(strengths[b[:3]] - strengths[a[:3]])) for a, b in pairs]
         first, second = zip(*pairs, strict=True)
         matches = code_columns(first, second, ["p"] * len(pairs), share, entrants=names)
-        found = stand_entrants(matches, resampling=QUICK)
+        found = stand_entrants(ResampledWins.of(matches, QUICK))
         return {(c.first, c.second): c.difference.value or 0.0 for c in found.claims}
 
     without, copied = play(("ada", "bob", "cyd")), play(("ada", "bob", "cyd", "cyd again"))
@@ -354,7 +354,9 @@ def test_as_many_more_prompts_as_are_named_decide_in_four_of_five(
 
     def draw(n_prompts: int) -> PairClaim:
         tournament = draw_tournament(Design(n_prompts, 0.5, strengths), generator)
-        return stand_entrants(tournament, resampling=QUICK, equivalent_within=within).claims[0]
+        return stand_entrants(ResampledWins.of(tournament, QUICK), equivalent_within=within).claims[
+            0
+        ]
 
     # The half width of some, with the true difference, for that is what is supposed.
     halves = [

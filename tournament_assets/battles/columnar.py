@@ -11,10 +11,9 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
+from typing import IO, TYPE_CHECKING
 
 import numpy as np
-import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.json as pj
@@ -50,6 +49,9 @@ from tournament_assets.tournament.battles import (
     RatingSettings,
 )
 
+if TYPE_CHECKING:
+    import pandas as pd
+
 NO_VERDICT = "no verdict"
 """Why a row without a winner is left out."""
 
@@ -58,7 +60,7 @@ _BLOCK_BYTES = 16 * 2**20
 _ROWS_AT_ONCE = 262_144
 
 
-class _DoubtfulError(Exception):
+class DoubtfulError(Exception):
     """A part of a file that has to be read row by row."""
 
 
@@ -91,13 +93,27 @@ def read_columns(
     Returns:
         The battles, and how many rows were left out, by the reason.
     """
-    parts = {"parquet": _parquet_parts, "json lines": _json_parts}.get(sample.kind)
+    left_out: Counter[str] = Counter()
     try:
-        if parts is not None:
-            return _encode_parts(parts(path, sample, columns), columns)
-    except (_DoubtfulError, pa.ArrowException, OSError):
-        pass
-    return _read_rows(battle_rows(path, sample.kind, columns=columns.wanted), columns)
+        parts = column_parts(path, sample, columns, left_out)
+        return encode_battle_table(parts), dict(sorted((+left_out).items()))
+    except (DoubtfulError, pa.ArrowException, OSError):
+        return _read_rows(battle_rows(path, sample.kind, columns=columns.wanted), columns)
+
+
+def column_parts(
+    path: Path, sample: FileSample, columns: Columns, left_out: Counter[str]
+) -> Iterator[pa.Table]:
+    """Yield the battles of a file a part at a time, and count what is left out, by the reason.
+
+    Raises:
+        DoubtfulError: If the file is of a kind that is read row by row, or any battle might be
+            wrong; so may what Arrow raises.
+    """
+    parts = {"parquet": _parquet_parts, "json lines": _json_parts}.get(sample.kind)
+    if parts is None:
+        raise DoubtfulError
+    yield from _standard_parts(parts(path, sample, columns), columns, left_out)
 
 
 def _read_rows(
@@ -108,7 +124,7 @@ def _read_rows(
     return table, reader.left_out
 
 
-def read_frame(frame: pd.DataFrame, columns: Columns) -> tuple[pa.Table, dict[str, int]]:
+def read_frame(frame: "pd.DataFrame", columns: Columns) -> tuple[pa.Table, dict[str, int]]:
     """Read the battles of a pandas frame.
 
     Args:
@@ -130,7 +146,7 @@ def read_frame(frame: pd.DataFrame, columns: Columns) -> tuple[pa.Table, dict[st
     battles = battles.assign(**{name: battles[name].convert_dtypes() for name in whole})
     try:
         return _encode_parts([pa.Table.from_pandas(battles, preserve_index=False)], columns)
-    except (_DoubtfulError, pa.ArrowException):
+    except (DoubtfulError, pa.ArrowException):
         present = battles.astype(object).where(battles.notna(), None)
         rows = zip(
             (f"row {label!r}" for label in present.index.tolist()),
@@ -198,8 +214,19 @@ def _is_text(kind: pa.DataType) -> bool:
 
 
 def _encode_parts(parts: Iterable[pa.Table], columns: Columns) -> tuple[pa.Table, dict[str, int]]:
-    encoded = []
     left_out: Counter[str] = Counter()
+    table = encode_battle_table(_standard_parts(parts, columns, left_out))
+    return table, dict(sorted((+left_out).items()))
+
+
+def _standard_parts(
+    parts: Iterable[pa.Table], columns: Columns, left_out: Counter[str]
+) -> Iterator[pa.Table]:
+    """Yield the battles of each part, and count what is left out, by the reason.
+
+    Raises:
+        DoubtfulError: If any battle might be wrong.
+    """
 
     def keep(battles: pa.Table, is_wanted: pa.Array, reason: str) -> pa.Table:
         n_unwanted = battles.num_rows - pc.sum(is_wanted, min_count=0).as_py()
@@ -211,15 +238,14 @@ def _encode_parts(parts: Iterable[pa.Table], columns: Columns) -> tuple[pa.Table
         if ANONYMOUS in part.schema.names:
             is_anonymous = part.column(ANONYMOUS)
             if not (pa.types.is_boolean(is_anonymous.type) or pa.types.is_null(is_anonymous.type)):
-                raise _DoubtfulError
+                raise DoubtfulError
             votes = keep(part, pc.fill_null(is_anonymous.cast(pa.bool_()), fill_value=True), NAMED)
         battles = _standard(votes, columns)
         battles = keep(battles, pc.is_valid(battles.column("winner")), NO_VERDICT)
         model_a, model_b = _models(battles)
         battles = keep(battles, pa.array(model_a != model_b), SELF)
         _doubt(battles)
-        encoded.append(battles)
-    return encode_battle_table(encoded), dict(sorted((+left_out).items()))
+        yield battles
 
 
 def _models(battles: pa.Table) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -241,7 +267,7 @@ def _standard(part: pa.Table, columns: Columns) -> pa.Table:
         if default is not None and array.null_count:
             array = _filled(array, default, field)
         if not field.nullable and field.name != "winner" and array.null_count:
-            raise _DoubtfulError
+            raise DoubtfulError
         arrays.append(array)
     return pa.Table.from_arrays(arrays, names=BATTLE_SCHEMA.names)
 
@@ -262,7 +288,7 @@ def _typed(column: pa.ChunkedArray, field: pa.Field) -> pa.Array:
     }
     is_number = pa.types.is_integer(kind) or pa.types.is_floating(kind)
     if not kinds.get(field.name, _is_text(kind) if _is_text(plain) else is_number):
-        raise _DoubtfulError
+        raise DoubtfulError
     if _is_name(field.name):
         encoded = array if pa.types.is_dictionary(array.type) else array.dictionary_encode()
         return encoded.cast(field.type)
@@ -301,10 +327,10 @@ def _doubt(battles: pa.Table) -> None:
     """Refuse to vouch for a part in which any battle might be wrong."""
     for name, words in (("winner", WINNERS), ("source", SOURCES), ("presentation", PRESENTATIONS)):
         if set(_names(battles, name)) - set(words):
-            raise _DoubtfulError
+            raise DoubtfulError
     for name in ("model_a", "model_b", "judge_model", "dimension"):
         if not all(map(str.strip, _names(battles, name))):
-            raise _DoubtfulError
+            raise DoubtfulError
     question_id, pref = battles.column("question_id"), battles.column("pref")
     weight = battles.column("weight").to_numpy()
     # 1 where model_a won, 2 where model_b did.
@@ -326,7 +352,7 @@ def _doubt(battles: pa.Table) -> None:
             ((of_winner == 2) & (preference < 0.5)).any(),
         ]
     if any(doubts):
-        raise _DoubtfulError
+        raise DoubtfulError
 
 
 def _names(battles: pa.Table, name: str) -> Iterator[str]:

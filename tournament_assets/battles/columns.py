@@ -54,16 +54,17 @@ PREFERENCES: tuple[Preferences, ...] = get_args(Preferences)
 
 def make_battle_table(battles: Iterable[Battle]) -> pa.Table:
     """Put battles into columns, in their order, a part at a time."""
-    parts = (
-        pa.table(
-            {
-                field.name: pa.array(map(attrgetter(field.name), part), type=plain_type(field.type))
-                for field in BATTLE_SCHEMA
-            }
-        )
-        for part in _parts(battles)
-    )
-    return encode_battle_table(parts)
+    return encode_battle_table(battle_parts(battles))
+
+
+def battle_parts(battles: Iterable[Battle]) -> Iterator[pa.Table]:
+    """Yield battles as columns, in their order, a part at a time."""
+    for part in _parts(battles):
+        columns = {
+            field.name: pa.array(map(attrgetter(field.name), part), type=plain_type(field.type))
+            for field in BATTLE_SCHEMA
+        }
+        yield encode_battle_table([pa.table(columns)])
 
 
 def encode_battle_table(parts: Iterable[pa.Table | pa.RecordBatch]) -> pa.Table:

@@ -23,8 +23,9 @@ import pyarrow.compute as pc
 from tournament_assets.battles.columns import (
     BATTLE_SCHEMA,
     DEFAULTS,
+    battle_parts,
     different_names,
-    make_battle_table,
+    encode_battle_table,
 )
 from tournament_assets.foundation.errors import InputError
 from tournament_assets.foundation.json_lines import Json, JsonObject
@@ -91,6 +92,26 @@ class BattleFile:
     note: str = ""
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class OpenedFile:
+    """A file of battles that is read a part at a time, once.
+
+    Attributes:
+        format: The format's name.
+        parts: The battles, with the columns of `BATTLE_SCHEMA`. May raise `DoubtfulError`, or what
+            Arrow raises, where the file has to be read as a whole.
+        left_out: Returns what was left out of the parts that were read, by the reason.
+        note: Returns which filled columns of them are not used.
+        settings: How the battles were rated; None where the file does not say.
+    """
+
+    format: str
+    parts: Iterator[pa.Table]
+    left_out: Callable[[], Mapping[str, int]]
+    note: Callable[[], str]
+    settings: RatingSettings | None = None
+
+
 @dataclass(frozen=True, slots=True)
 class RowFormat(TableFormat):
     """A format of rows.
@@ -120,6 +141,12 @@ class RowFormat(TableFormat):
             InputError: If nobody says who decided; with everything that is wrong with the file,
                 the first 50 spelled out.
         """
+        opened = self.open(path, options)
+        table = encode_battle_table(opened.parts)
+        return BattleFile(self.name, table, opened.left_out(), note=opened.note())
+
+    def open(self, path: Path, options: FormatOptions) -> OpenedFile:
+        """Open a file as `read`; what is wrong with its rows is raised after the last part."""
         source = options.source or self.source
         if source is None:
             raise InputError(
@@ -145,8 +172,12 @@ class RowFormat(TableFormat):
 
         rows = (battle_rows(file, sample_file(file).kind, needed=self.columns) for file in files)
         reader = TableReader({*self.known, *self.prompts, *self.one_of})
-        table = make_battle_table(reader.values(chain.from_iterable(rows), parse))
-        return BattleFile(self.name, table, reader.left_out, note=reader.note)
+        return OpenedFile(
+            self.name,
+            battle_parts(reader.values(chain.from_iterable(rows), parse)),
+            lambda: reader.left_out,
+            lambda: reader.note,
+        )
 
     def write(self, path: Path, table: pa.Table, _: RatingSettings | None) -> dict[str, int]:
         """Write a new CSV file with fields of battles, and count the values that it lacks.

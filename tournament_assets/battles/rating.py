@@ -20,6 +20,12 @@ from tournament_assets.battles.columns import (
     different_names,
     of_dimension,
 )
+from tournament_assets.battles.counts import (
+    MANY_BATTLES,
+    BattleCounts,
+    CountedBattles,
+    UncountableError,
+)
 from tournament_assets.foundation.errors import InputError
 from tournament_assets.foundation.formatting import (
     Display,
@@ -28,7 +34,7 @@ from tournament_assets.foundation.formatting import (
     list_first,
 )
 from tournament_assets.foundation.json_lines import JsonObject
-from tournament_assets.ratings.bradley_terry import bootstrap_bradley_terry
+from tournament_assets.ratings.bradley_terry import ResampledWins, rate_resamples
 from tournament_assets.ratings.matches import Matches
 from tournament_assets.ratings.rating_evidence import Evidence
 from tournament_assets.ratings.rating_methods import (
@@ -37,6 +43,7 @@ from tournament_assets.ratings.rating_methods import (
     METHODS,
     STYLE,
     compared_methods,
+    placed_rows,
     rating_rows,
 )
 from tournament_assets.ratings.rating_tables import (
@@ -45,11 +52,14 @@ from tournament_assets.ratings.rating_tables import (
     trace_elo,
 )
 from tournament_assets.ratings.significance import shares_above
+from tournament_assets.ratings.standings import stand_entrants
 from tournament_assets.tournament.asset_rows import EloRow, RatingRow
 from tournament_assets.tournament.battles import RatingSettings
 from tournament_assets.tournament.prompts import AnswerKey
 
 USUAL_METHODS = ("elo", "bradley-terry")
+COUNTED_METHOD = "bradley-terry"
+"""The method that needs nothing but counts."""
 Responses = Mapping[tuple[str, AnswerKey], str]
 """What each model wrote, by model and prompt."""
 
@@ -108,7 +118,7 @@ def battle_methods() -> dict[str, str]:
 
 
 def rate_battles(
-    table: pa.Table,
+    battles: pa.Table | CountedBattles,
     *,
     settings: RatingSettings,
     dimensions: Sequence[str] = (),
@@ -120,7 +130,8 @@ def rate_battles(
     """Rate the battles of every dimension.
 
     Args:
-        table: The battles, in the order in which the run rated them.
+        battles: In the order in which the run rated them; or counted, which only Bradley-Terry
+            can use.
         settings: How.
         dimensions: Only these; all if empty.
         methods: Which ratings, by the names of `battle_methods`.
@@ -128,25 +139,45 @@ def rate_battles(
         pairs: Compare each two models, too.
         responses: What was written; with it everyone is also rated at equal style.
     """
-    all_dimensions = _dimensions(table, settings)
+    all_dimensions = _dimensions(battles, settings)
     if unknown := sorted(set(dimensions) - set(all_dimensions)):
         listed = ", ".join(str(each) for each in all_dimensions if each is not None) or "none"
         raise InputError(
             f"no battle is on the dimension {name!r}; the battles have {listed}" for name in unknown
         )
+    chosen = [each for each in all_dimensions if not dimensions or each in dimensions]
+    if isinstance(battles, CountedBattles):
+        by_dimension = battles.by_dimension
+        return [_rate_counts(each, by_dimension[each], settings, pairs=pairs) for each in chosen]
+    counted = _counted(battles, settings, preferences)
     return [
         _rate(
-            of_dimension(table, each),
+            of_dimension(battles, each),
             each,
             settings,
+            counts=counted.by_dimension.get(each) if counted else None,
             methods=methods,
             preferences=preferences,
             pairs=pairs,
             responses=responses,
         )
-        for each in all_dimensions
-        if not dimensions or each in dimensions
+        for each in chosen
     ]
+
+
+def _counted(
+    table: pa.Table, settings: RatingSettings, preferences: Preferences
+) -> CountedBattles | None:
+    """Count many battles, as a file of them would be, unless a run has rated them otherwise."""
+    if table.num_rows <= MANY_BATTLES or settings.entrants:
+        return None
+    counted = CountedBattles(settings.resampling, preferences)
+    parts = table.to_batches(max_chunksize=MANY_BATTLES)
+    try:
+        counted.add_all((place == 0, pa.table(part)) for place, part in enumerate(parts))
+    except UncountableError:
+        return None
+    return counted
 
 
 def require_resamples(settings: RatingSettings) -> None:
@@ -161,10 +192,88 @@ def require_resamples(settings: RatingSettings) -> None:
         )
 
 
-def _dimensions(table: pa.Table, settings: RatingSettings) -> list[str | None]:
-    of_battles = different_names(table, "dimension")
+def _dimensions(battles: pa.Table | CountedBattles, settings: RatingSettings) -> list[str | None]:
+    if isinstance(battles, CountedBattles):
+        return sorted(battles.by_dimension, key=lambda name: (name is None, name))
+    of_battles = different_names(battles, "dimension")
     named: list[str | None] = list(dict.fromkeys([*settings.dimensions, *of_battles]))
-    return [*named, None] if table.column("dimension").null_count or not named else named
+    return [*named, None] if battles.column("dimension").null_count or not named else named
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Tally:
+    """What is reported of the battles of a dimension beside the ratings.
+
+    Attributes:
+        met: How often each two met, symmetric, shape (n, n).
+        gained: The row's model's shares of them, shape (n, n).
+        won: How often the row's model won, shape (n, n).
+    """
+
+    entrants: tuple[str, ...]
+    met: NDArray[np.float64]
+    gained: NDArray[np.float64]
+    won: NDArray[np.float64]
+    n_battles: int
+    n_ties: int
+    n_inconsistent: int
+    n_prompts: int
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """The numbers that everybody is shown."""
+        return {
+            "battles": self.n_battles,
+            "decisive": self.n_battles - self.n_ties,
+            "ties": self.n_ties,
+            "inconsistent": self.n_inconsistent,
+            "prompts": self.n_prompts,
+        }
+
+    @property
+    def win_rates(self) -> dict[str, float]:
+        """Each model's share of its battles, ties as halves."""
+        points, battles = self.gained.sum(axis=1), self.met.sum(axis=1)
+        return {
+            name: float(points[index] / battles[index])
+            for index, name in enumerate(self.entrants)
+            if battles[index]
+        }
+
+
+def _rate_counts(
+    dimension: str | None, counts: BattleCounts, settings: RatingSettings, *, pairs: bool
+) -> BattleRatings:
+    """Rate counted battles by Bradley-Terry, the one method that needs nothing but counts."""
+    resampled = counts.resampled(settings.confidence)
+    standings = stand_entrants(
+        resampled,
+        equivalent_within=settings.equivalent_within,
+        initial_rating=settings.initial_rating,
+    )
+    tables = counts.tables()
+    tally = _Tally(
+        tables.models,
+        *(tables.met, tables.points, tables.won),
+        n_battles=counts.tally["battles"],
+        n_ties=counts.tally["ties"],
+        n_inconsistent=counts.tally["inconsistent"],
+        n_prompts=counts.n_prompts,
+    )
+    notes = [*_prompt_notes(counts.tally["without_prompt"])]
+    if not counts.knows_prompts:
+        notes.append(f"the number of prompts, {counts.n_prompts}, is right to a part in a thousand")
+    if counts.tally["soft"]:
+        notes.append(_soft_note(counts.tally["soft"], "winner"))
+    return BattleRatings(
+        dimension=dimension,
+        elo=(),
+        ratings=tuple(replace(row, dimension=dimension or "") for row in placed_rows(standings)),
+        counts=tally.counts,
+        notes=(*notes, COUNTED),
+        win_rates=tally.win_rates,
+        pairs=tuple(_pair_rows(tally, resampled)) if pairs else (),
+    )
 
 
 def _rate(
@@ -172,6 +281,7 @@ def _rate(
     dimension: str | None,
     settings: RatingSettings,
     *,
+    counts: BattleCounts | None,
     methods: Sequence[str],
     preferences: Preferences,
     pairs: bool,
@@ -185,9 +295,23 @@ def _rate(
     if "elo" in methods:
         traces = trace_elo(played, settings)
         elo = elo_rows(played, traces, dimension=named, settings=settings)
+    met, gained = _met(coded.apart)
+    tally = _Tally(
+        coded.matches.entrants,
+        *(met, gained, coded.winners.decisive().table()),
+        n_battles=coded.apart.n_matches,
+        n_ties=coded.n_ties,
+        n_inconsistent=coded.n_inconsistent,
+        n_prompts=len(coded.matches.prompts),
+    )
+    resampled = ResampledWins.of(coded.matches, settings.resampling)
+    if counts is not None:
+        drawn = counts.resampled(settings.confidence)
+        resampled = replace(drawn, n_prompts=tally.n_prompts)
     evidence = Evidence(
         matches=coded.matches,
         settings=settings,
+        tables=resampled,
         outcomes=coded.winners.weighed_by_sample(),
         samples=coded.apart,
         responses=responses,
@@ -203,16 +327,14 @@ def _rate(
         dimension=dimension,
         elo=tuple(elo),
         ratings=tuple(ratings),
-        counts={
-            "battles": coded.apart.n_matches,
-            "decisive": coded.apart.n_matches - coded.n_ties,
-            "ties": coded.n_ties,
-            "inconsistent": coded.n_inconsistent,
-            "prompts": len(coded.matches.prompts),
-        },
-        notes=(*_notes(coded, preferences), *_rank_notes(elo, ratings, coded)),
-        win_rates=_win_rates(coded),
-        pairs=tuple(_pair_rows(coded, settings)) if pairs else (),
+        counts=tally.counts,
+        notes=(
+            *_notes(coded, preferences),
+            *_rank_notes(elo, ratings, tally),
+            *([COUNTED] if counts is not None else []),
+        ),
+        win_rates=tally.win_rates,
+        pairs=tuple(_pair_rows(tally, resampled)) if pairs else (),
     )
 
 
@@ -235,30 +357,19 @@ def _met(matches: Matches) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     return met + met.T, gained + (met - gained).T
 
 
-def _win_rates(coded: CodedBattles) -> dict[str, float]:
-    met, gained = _met(coded.apart)
-    points, battles = gained.sum(axis=1), met.sum(axis=1)
-    return {
-        name: float(points[index] / battles[index])
-        for index, name in enumerate(coded.matches.entrants)
-        if battles[index]
-    }
-
-
-def _pair_rows(coded: CodedBattles, settings: RatingSettings) -> Iterator[PairOrder]:
-    met, gained = _met(coded.apart)
-    won = coded.winners.decisive().table()
-    shares = shares_above(bootstrap_bradley_terry(coded.matches, resampling=settings.resampling))
+def _pair_rows(tally: _Tally, resampled: ResampledWins) -> Iterator[PairOrder]:
+    met, won = tally.met, tally.won
+    shares = shares_above(rate_resamples(resampled))
     for a, b in zip(*np.nonzero(np.triu(met, 1)), strict=True):
         n_ties = int(met[a, b] - won[a, b] - won[b, a])
         above = shares[a, b]
         yield PairOrder(
-            model_a=coded.matches.entrants[a],
-            model_b=coded.matches.entrants[b],
+            model_a=tally.entrants[a],
+            model_b=tally.entrants[b],
             wins_a=int(won[a, b]),
             wins_b=int(won[b, a]),
             ties=n_ties,
-            win_rate_a=float(gained[a, b] / met[a, b]),
+            win_rate_a=float(tally.gained[a, b] / met[a, b]),
             p_a_above_b=None if np.isnan(above) else float(above),
         )
 
@@ -266,7 +377,7 @@ def _pair_rows(coded: CodedBattles, settings: RatingSettings) -> Iterator[PairOr
 def _rank_notes(
     elo: Sequence[EloRow],
     ratings: Sequence[RatingRow],
-    coded: CodedBattles,
+    tally: _Tally,
 ) -> list[str]:
     """Describe where Elo and Bradley-Terry rank two models differently, and which to trust."""
     means = {row.entrant_id: row.mean for row in elo if row.is_primary and row.mean is not None}
@@ -284,9 +395,8 @@ def _rank_notes(
     ]
     if not turned:
         return []
-    met, _ = _met(coded.apart)
-    counts = met[np.triu_indices(len(met), 1)]
-    tied = f"{coded.n_ties} ties, which Elo leaves out and Bradley–Terry counts as half wins"
+    counts = tally.met[np.triu_indices(len(tally.met), 1)]
+    tied = f"{tally.n_ties} ties, which Elo leaves out and Bradley–Terry counts as half wins"
     if counts.min() == counts.max():
         which = (
             f"every two met equally often, so what differs is {tied}: trust Bradley–Terry for who "
@@ -295,19 +405,37 @@ def _rank_notes(
     else:
         which = (
             "trust Bradley–Terry: models did not meet equally often, and Elo depends on who met "
-            "whom and when" + (f"; there are {tied}" if coded.n_ties else "")
+            "whom and when" + (f"; there are {tied}" if tally.n_ties else "")
         )
     return [f"Elo and Bradley–Terry rank differently: Elo puts {list_first(turned)}; {which}"]
 
 
+COUNTED = (
+    f"more than {MANY_BATTLES:,} battles, or their counts: a resample gives each prompt a Poisson "
+    "weight instead of drawing prompts, and repeated battles are not looked for"
+)
+
+
+def _prompt_notes(n_without_prompt: int) -> list[str]:
+    if not n_without_prompt:
+        return []
+    return [
+        f"{n_without_prompt} battles name no prompt: each counts as a prompt of its own, so the "
+        "sampling intervals are too narrow if several were on one; where a column of the file "
+        "names the prompt, give it by --prompt-column"
+    ]
+
+
+def _soft_note(n_soft: int, preferences: Preferences) -> str:
+    return f"{n_soft} battles have a preference finer than their winner: " + (
+        "it shares the win (Davidson's model knows only the winner)"
+        if preferences == "share"
+        else "it is not used"
+    )
+
+
 def _notes(coded: CodedBattles, preferences: Preferences) -> list[str]:
-    notes = []
-    if coded.n_without_prompt:
-        notes.append(
-            f"{coded.n_without_prompt} battles name no prompt: each counts as a prompt of its own, "
-            "so the sampling intervals are too narrow if several were on one; where a column of "
-            "the file names the prompt, give it by --prompt-column"
-        )
+    notes = _prompt_notes(coded.n_without_prompt)
     if coded.n_repeated:
         notes.append(
             f"{coded.n_repeated} battles repeat the prompt, pair and judge of another one; all "
@@ -322,14 +450,7 @@ def _notes(coded: CodedBattles, preferences: Preferences) -> list[str]:
             "resamples say here"
         )
     if coded.n_soft:
-        notes.append(
-            f"{coded.n_soft} battles have a preference finer than their winner: "
-            + (
-                "it shares the win (Davidson's model knows only the winner)"
-                if preferences == "share"
-                else "it is not used"
-            )
-        )
+        notes.append(_soft_note(coded.n_soft, preferences))
     return notes
 
 

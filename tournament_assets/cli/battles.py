@@ -15,8 +15,10 @@ from tournament_assets.battles.columns import (
     different_names,
     of_dimension,
 )
+from tournament_assets.battles.counts import CountedBattles
 from tournament_assets.battles.files import BattleFile, FormatOptions
 from tournament_assets.battles.rating import (
+    COUNTED_METHOD,
     USUAL_METHODS,
     BattleRatings,
     PairOrder,
@@ -28,6 +30,7 @@ from tournament_assets.battles.rating import (
 from tournament_assets.battles.registry import (
     FORMATS,
     WRITTEN_FORMATS,
+    count_battles,
     pool_battles,
     read_battles,
     read_responses,
@@ -156,7 +159,7 @@ def battles_export_command(
 
 
 @battles_group.command("rate", short_help="Rate the battles of files together.")
-@click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.argument("files", nargs=-1, type=click.Path(path_type=Path))
 @json_option
 @_format_option
 @click.option(
@@ -171,7 +174,7 @@ def battles_export_command(
     type=click.Choice(["both", *battle_methods(), "all"]),
     default="both",
     show_default=True,
-    help="both: Elo and Bradley-Terry; Bradley-Terry alone is faster for millions of battles.",
+    help="both: Elo and Bradley-Terry; bradley-terry alone reads any number of battles once.",
 )
 @click.option("--k-factor", type=float, metavar="K", help="The largest change one match can make.")
 @click.option(
@@ -216,6 +219,20 @@ def battles_export_command(
     type=click.Path(path_type=Path, dir_okay=False),
     help="JSON lines of model, question_id, response; rates at equal style, too.",
 )
+@click.option(
+    "--save-counts",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="Write what was counted of the battles, to be added later; by Bradley-Terry alone.",
+)
+@click.option(
+    "--add",
+    "added",
+    multiple=True,
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="Add the counts of FILE, which --save-counts wrote. May be repeated.",
+)
 @_reading_options
 def battles_rate_command(
     files: tuple[Path, ...],
@@ -227,6 +244,8 @@ def battles_rate_command(
     preferences: Preferences,
     pairs: bool,
     responses: Path | None,
+    save_counts: Path | None,
+    added: tuple[Path, ...],
     **others: Any,
 ) -> None:
     """Rate the battles of FILES together: Elo and Bradley-Terry, each with its intervals.
@@ -236,16 +255,34 @@ def battles_rate_command(
     tournament's config.
     """
     reading = {name: others.pop(name) for name in ("source", "baseline", "prompt_column")}
-    battles = pool_battles(make_each(lambda file: _read(file, format_name, reading), files))
-    saved = battles.settings or RatingSettings()
     changes = {name: value for name, value in others.items() if value is not None}
+    takes_counts = save_counts is not None or bool(added)
+    if not files and not added:
+        raise click.UsageError("Missing argument 'FILES...'.")
+    methods = _methods(method, takes_counts=takes_counts, has_responses=responses is not None)
+    battles = None
+    if methods == [COUNTED_METHOD] and responses is None:
+        battles = count_battles(
+            files,
+            format_name=format_name,
+            options=FormatOptions(**reading),
+            changes=changes,
+            preferences=preferences,
+            added=added,
+            always=takes_counts,
+        )
+    if battles is None:
+        battles = pool_battles(make_each(lambda file: _read(file, format_name, reading), files))
+    saved = battles.settings or RatingSettings()
     settings = RatingSettings.from_dict({**saved.to_dict(), **changes})
     require_resamples(settings)
+    if save_counts is not None and isinstance(battles.battles, CountedBattles):
+        battles.battles.save(save_counts)
     ratings = rate_battles(
-        battles.table,
+        battles.battles,
         settings=settings,
         dimensions=dimensions,
-        methods={"both": USUAL_METHODS, "all": [*battle_methods()]}.get(method, [method]),
+        methods=methods,
         preferences=preferences,
         pairs=pairs,
         responses=None if responses is None else read_responses(responses),
@@ -255,9 +292,9 @@ def battles_rate_command(
         ratings = [anchor_ratings(each, model=model, rating=rating) for each in ratings]
     if as_json:
         values = {
-            "file": files[0].name,
+            "file": (*files, *added)[0].name,
             "format": battles.formats[0],
-            "files": [file.name for file in files],
+            "files": [file.name for file in (*files, *added)],
             "warnings": list(battles.warnings),
             "left_out": dict(battles.left_out),
             "notes": list(battles.notes),
@@ -268,8 +305,8 @@ def battles_rate_command(
         text = json.dumps(values, indent=2, ensure_ascii=False, allow_nan=False)
         click.echo(show_controls(text))
         return
-    listed, formats = ", ".join(map(str, files)), ", ".join(battles.formats)
-    echo(f"{listed}: {battles.table.num_rows} battles, {formats}")
+    listed, formats = ", ".join(map(str, (*files, *added))), ", ".join(battles.formats)
+    echo(f"{listed}: {battles.n_battles} battles, {formats}")
     _print_left_out(battles.left_out, battles.notes)
     for warning in battles.warnings:
         echo(f"  warning: {warning}")
@@ -278,6 +315,20 @@ def battles_rate_command(
     print_battle_ratings(
         ratings, Console(width=None if sys.stdout.isatty() else 100, highlight=False), settings
     )
+
+
+def _methods(method: str, *, takes_counts: bool, has_responses: bool) -> Sequence[str]:
+    """Return the rating methods that are meant by `--method`."""
+    source = click.get_current_context().get_parameter_source("method")
+    is_chosen = source is not click.core.ParameterSource.DEFAULT
+    if not takes_counts:
+        return {"both": USUAL_METHODS, "all": [*battle_methods()]}.get(method, [method])
+    if has_responses or (is_chosen and method != COUNTED_METHOD):
+        raise click.UsageError(
+            f"counts can be rated by {COUNTED_METHOD} alone; leave out --method and --responses, "
+            "or --save-counts and --add"
+        )
+    return [COUNTED_METHOD]
 
 
 def _read(file: Path, format_name: str | None, reading: Mapping[str, Any]) -> BattleFile:

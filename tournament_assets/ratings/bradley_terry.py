@@ -15,7 +15,7 @@ converges to the same maximum or reports that it did not.
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -110,13 +110,26 @@ _MAX_STEPS = 200
 
 
 def fit_bradley_terry(matches: Matches, *, initial_rating: float = 1400.0) -> tuple[Rating, ...]:
-    """Rate the entrants that the matches connect, and note why the others have no rating.
+    """Rate the entrants that the matches connect, as `rate_wins` does.
+
+    Args:
+        matches: Who beat whom; a tie is half a win for each.
+        initial_rating: Mean of the ratings, in Elo points.
+    """
+    return rate_wins(matches.entrants, matches.wins, initial_rating=initial_rating)
+
+
+def rate_wins(
+    entrants: tuple[str, ...], wins: NDArray[np.float64], *, initial_rating: float = 1400.0
+) -> tuple[Rating, ...]:
+    """Rate the entrants that wins connect, and note why the others have no rating.
 
     Ratings compare two entrants only where chains of wins lead from each to the other. The largest
     such group is rated by the matches among its members; everyone else gets a note.
 
     Args:
-        matches: Who beat whom; a tie is half a win for each.
+        entrants: Rows and columns of the table.
+        wins: How often the row's entrant beat the column's, shape (n_entrants, n_entrants).
         initial_rating: Mean of the ratings, in Elo points.
 
     Returns:
@@ -125,9 +138,8 @@ def fit_bradley_terry(matches: Matches, *, initial_rating: float = 1400.0) -> tu
     Raises:
         RatingError: If the likelihood could not be maximised.
     """
-    wins = matches.wins
     standing = find_standing(wins)
-    ratings = np.full(len(matches.entrants), np.nan)
+    ratings = np.full(len(entrants), np.nan)
     ratings[standing.rated] = initial_rating + _group_ratings(wins, standing.rated)
     return tuple(
         Rating(
@@ -135,8 +147,52 @@ def fit_bradley_terry(matches: Matches, *, initial_rating: float = 1400.0) -> tu
             note=_note(index, wins, standing),
             entrant=entrant,
         )
-        for index, entrant in enumerate(matches.entrants)
+        for index, entrant in enumerate(entrants)
     )
+
+
+DrawWins = Callable[[int], NDArray[np.float64]]
+"""Returns the tables of that many further resamples, shape (n_tables, n_entrants, n_entrants)."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ResampledWins:
+    """Who beat whom, and how often in resamples of the prompts: what all of Bradley-Terry needs.
+
+    Attributes:
+        entrants: Rows and columns of all tables.
+        wins: How often the row's entrant beat the column's, a tie as half a win for each, shape
+            (n_entrants, n_entrants).
+        n_prompts: Prompts that were judged.
+        resampling: How many resamples there are, and the confidence of what follows from them.
+        start: Begins with the first resample again.
+    """
+
+    entrants: tuple[str, ...]
+    wins: NDArray[np.float64]
+    n_prompts: int
+    resampling: Resampling
+    start: Callable[[], DrawWins]
+
+    @classmethod
+    def of(cls, matches: Matches, resampling: Resampling) -> "ResampledWins":
+        """Draw as many prompts as were judged, with replacement, for every resample."""
+        return cls(
+            matches.entrants,
+            matches.wins,
+            len(matches.prompts),
+            resampling,
+            lambda: PromptResamples(matches, seed=resampling.seed).draw,
+        )
+
+    def plus(self, wins: NDArray[np.float64]) -> "ResampledWins":
+        """Return the same with further wins in every table, shape (n_entrants, n_entrants)."""
+
+        def start() -> DrawWins:
+            draw = self.start()
+            return lambda n_tables: draw(n_tables) + wins
+
+        return replace(self, wins=self.wins + wins, start=start)
 
 
 def bootstrap_bradley_terry(
@@ -144,14 +200,21 @@ def bootstrap_bradley_terry(
 ) -> BootstrapRatings:
     """Rate the entrants that have a rating on resamples of the judged prompts.
 
-    A resample draws as many prompts as were judged, with replacement. Where it leaves the rated
-    entrants unconnected, its largest connected group is rated so that the group averages to what
-    its members average to on all prompts; the others are infinite on the side that the resample
-    does not bound, or NaN. No resample is dropped.
+    As `rate_resamples`; a resample draws as many prompts as were judged, with replacement.
+    """
+    return rate_resamples(ResampledWins.of(matches, resampling), initial_rating=initial_rating)
+
+
+def rate_resamples(tables: ResampledWins, *, initial_rating: float = 1400.0) -> BootstrapRatings:
+    """Rate the entrants that have a rating on resamples of the wins between them.
+
+    Where a resample leaves the rated entrants unconnected, its largest connected group is rated so
+    that the group averages to what its members average to on all prompts; the others are infinite
+    on the side that the resample does not bound, or NaN. No resample is dropped.
 
     Args:
-        matches: Who beat whom on which prompt; a tie is half a win for each.
-        resampling: How many resamples, and their seed.
+        tables: Who beat whom; a tie is half a win for each.
+        initial_rating: Mean of the ratings, in Elo points.
 
     Returns:
         One row of ratings per resample, with a column of NaN for an entrant that has no rating.
@@ -160,52 +223,22 @@ def bootstrap_bradley_terry(
         InputError: If no resample is asked for.
         RatingError: If a likelihood could not be maximised.
     """
-    return rate_resamples(
-        matches.entrants,
-        matches.wins,
-        PromptResamples(matches, seed=resampling.seed).draw,
-        n_bootstraps=resampling.n,
-        n_prompts=len(matches.prompts),
-        initial_rating=initial_rating,
-    )
-
-
-def rate_resamples(
-    entrants: tuple[str, ...],
-    all_wins: NDArray[np.float64],
-    draw_wins: Callable[[int], NDArray[np.float64]],
-    *,
-    n_bootstraps: int,
-    n_prompts: int,
-    initial_rating: float = 1400.0,
-) -> BootstrapRatings:
-    """Rate the entrants that have a rating on resamples of the wins between them.
-
-    Args:
-        entrants: Rows and columns of the tables of wins.
-        all_wins: The table of what was resampled, shape (n_entrants, n_entrants).
-        draw_wins: Returns the tables of that many further resamples, shape (n, n_entrants,
-            n_entrants).
-        n_prompts: Number of prompts or battles in each resample.
-        initial_rating: Mean of the ratings, in Elo points.
-
-    Returns, raises:
-        As `bootstrap_bradley_terry`.
-    """
+    n_bootstraps = tables.resampling.n
     require_count("n_bootstraps", n_bootstraps)
-    rated = find_standing(all_wins).rated
-    strengths = log_strengths(_among(all_wins, rated))
-    ratings = np.full((n_bootstraps, len(entrants)), np.nan)
+    rated = find_standing(tables.wins).rated
+    strengths = log_strengths(_among(tables.wins, rated))
+    ratings = np.full((n_bootstraps, len(tables.entrants)), np.nan)
     if strengths.size:
-        newton = SimplifiedNewton.at(strengths, _among(all_wins, rated))
-        at_once = max(1, CELLS_AT_ONCE // all_wins.size)
+        newton = SimplifiedNewton.at(strengths, _among(tables.wins, rated))
+        at_once = max(1, CELLS_AT_ONCE // tables.wins.size)
+        draw_wins = tables.start()
         for start in range(0, n_bootstraps, at_once):
-            tables = _among(draw_wins(min(at_once, n_bootstraps - start)), rated)
-            fitted, outcomes = newton.fit(tables)
+            drawn = _among(draw_wins(min(at_once, n_bootstraps - start)), rated)
+            fitted, outcomes = newton.fit(drawn)
             fitted *= ELO_PER_NAT
-            _rate_unfitted(fitted, tables, outcomes, point=strengths * ELO_PER_NAT)
+            _rate_unfitted(fitted, drawn, outcomes, point=strengths * ELO_PER_NAT)
             ratings[start : start + at_once, rated] = fitted
-    return BootstrapRatings(entrants, initial_rating + ratings, n_prompts)
+    return BootstrapRatings(tables.entrants, initial_rating + ratings, tables.n_prompts)
 
 
 def log_strengths(wins: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from tournament_assets.foundation.errors import InputError
+from tournament_assets.ratings.bradley_terry import ResampledWins
 from tournament_assets.ratings.elo_traces import EloTraces
 from tournament_assets.ratings.matches import Matches
 from tournament_assets.ratings.standings import Standings, stand_entrants
@@ -21,6 +22,7 @@ class Evidence:
         matches: Who met whom; a tie, or a preference, is a share of a win.
         outcomes: The same for Davidson, which takes only wins, losses and ties, if different from
             the matches.
+        tables: The same with resamples of the prompts, if they are not to be drawn.
         samples: The same with one match per sample of a prompt, if different from the matches.
         responses: Every response, by entrant and what it answers.
         tells_apart: Whether Bradley-Terry reports who is better than whom.
@@ -30,6 +32,7 @@ class Evidence:
     matches: Matches
     settings: RatingSettings
     outcomes: Matches | None = None
+    tables: ResampledWins | None = None
     samples: Matches | None = None
     traces: EloTraces | None = None
     responses: Mapping[tuple[str, AnswerKey], str] | None = None
@@ -40,8 +43,7 @@ class Evidence:
     def standings(self) -> Standings:
         """The entrants rated, ordered and compared as the settings say; see `stand_entrants`."""
         return stand_entrants(
-            self.matches,
-            resampling=self.settings.resampling,
+            self.tables or ResampledWins.of(self.matches, self.settings.resampling),
             equivalent_within=self.settings.equivalent_within,
             initial_rating=self.settings.initial_rating,
             decided=self.decided,

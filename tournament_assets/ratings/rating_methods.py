@@ -22,7 +22,7 @@ from tournament_assets.ratings.intervals import two_sided_quantile
 from tournament_assets.ratings.rating_evidence import Evidence, RatingMethod
 from tournament_assets.ratings.rating_tables import LEVEL, row_of_rating, rows_of_ratings
 from tournament_assets.ratings.sandwich import sandwich_bradley_terry
-from tournament_assets.ratings.standings import Claim
+from tournament_assets.ratings.standings import Claim, Standings
 from tournament_assets.ratings.style_control import control_style, judged_differences
 from tournament_assets.tournament.asset_rows import RatingRow
 
@@ -92,10 +92,15 @@ def _beyond_order_noise(ratings: NDArray[np.float64]) -> NDArray[np.bool_]:
 
 def _bradley_terry(evidence: Evidence) -> list[RatingRow]:
     """Return ratings; where the evidence tells entrants apart, with ranks, places and letters."""
-    standings = {standing.entrant: standing for standing in evidence.standings.entrants}
+    if evidence.tells_apart:
+        return placed_rows(evidence.standings)
+    return rows_of_ratings(evidence.standings.entrants, BRADLEY_TERRY)
+
+
+def placed_rows(entrants: Standings) -> list[RatingRow]:
+    """Return everyone's row by Bradley-Terry, with its rank, places and letters."""
+    standings = {standing.entrant: standing for standing in entrants.entrants}
     rows = rows_of_ratings(standings.values(), BRADLEY_TERRY)
-    if not evidence.tells_apart:
-        return rows
     placed = [
         replace(
             row,

@@ -150,9 +150,7 @@ def joint_differences(
     )
     if first.size and can_tell(confidence, n_units=bootstrap.n_prompts, n_pairs=first.size):
         band, agreed = _simultaneous(
-            _differences(samples[:, first], samples[:, second]),
-            n_units=bootstrap.n_prompts,
-            confidence=confidence,
+            samples, first, second, n_units=bootstrap.n_prompts, confidence=confidence
         )
         low[first, second], high[first, second] = band.low, band.high
         low[second, first], high[second, first] = -band.high, -band.low
@@ -204,10 +202,18 @@ def _letter(index: int) -> str:
     return ascii_lowercase[index] if index < len(ascii_lowercase) else str(index + 1)
 
 
+_PAIRS_AT_ONCE = 1_024
+
+
 def _simultaneous(
-    differences: NDArray[np.float64], *, n_units: int, confidence: float
+    ratings: NDArray[np.float64],
+    first: NDArray[np.int64],
+    second: NDArray[np.int64],
+    *,
+    n_units: int,
+    confidence: float,
 ) -> tuple[PercentileInterval, NDArray[np.float64]]:
-    """Return intervals of differences, shape (n_samples, n_pairs), from the largest |t| of each.
+    """Return intervals of the differences of pairs of columns, from the largest |t| of each sample.
 
     They hold together and are infinite where there are none; with them, the difference on every
     resample where that is one and the same, and more than a rounding, otherwise 0, shape
@@ -219,23 +225,35 @@ def _simultaneous(
     # Imported here, so that loading the definitions does not pay for it.
     from scipy.special import ndtr, stdtrit
 
-    is_finite = np.isfinite(differences)
-    tells = (~is_finite).mean(axis=0) <= (1 - confidence) / 2
-    low, high = np.full(tells.size, -np.inf), np.full(tells.size, np.inf)
-    agreed = np.zeros(tells.size)
-    values = np.where(is_finite, differences, np.nan)[:, tells]
-    middle, spread = np.nanmedian(values, axis=0), np.nanstd(values, axis=0)
-    # Solving the same battles twice may differ in the last digits, and that is no spread.
-    spreads = spread > 1e-9 * np.maximum(1.0, np.abs(middle))
-    agreed[tells] = np.where(spreads | (np.abs(middle) <= _SMALL), 0.0, middle)
-    values, middle, spread = values[:, spreads], middle[spreads], spread[spreads]
-    rank = math.ceil(confidence * (len(values) + 1))
-    if spread.size and rank <= len(values):
-        largest = np.nanmax(np.abs(values - middle) / spread, axis=1, initial=0.0)
+    n_samples, n_pairs = len(ratings), first.size
+    middle, spread, agreed = np.zeros(n_pairs), np.zeros(n_pairs), np.zeros(n_pairs)
+    largest = np.zeros(n_samples)
+    # The differences of all pairs of 250 entrants would take a quarter of a gigabyte.
+    for start in range(0, n_pairs, _PAIRS_AT_ONCE):
+        part = slice(start, start + _PAIRS_AT_ONCE)
+        values = _differences(ratings[:, first[part]], ratings[:, second[part]])
+        is_finite = np.isfinite(values)
+        columns = np.arange(start, start + values.shape[1])
+        if not is_finite.all():
+            tells = (~is_finite).mean(axis=0) <= (1 - confidence) / 2
+            values, columns = np.where(is_finite, values, np.nan)[:, tells], columns[tells]
+        # NumPy's median that skips NaN is many times slower.
+        has_gaps = bool(np.isnan(values).any())
+        centre = np.nanmedian(values, axis=0) if has_gaps else np.median(values, axis=0)
+        width = np.nanstd(values, axis=0)
+        # Solving the same battles twice may differ in the last digits, and that is no spread.
+        spreads = width > 1e-9 * np.maximum(1.0, np.abs(centre))
+        agreed[columns] = np.where(spreads | (np.abs(centre) <= _SMALL), 0.0, centre)
+        columns, centre, width = columns[spreads], centre[spreads], width[spreads]
+        middle[columns], spread[columns] = centre, width
+        strayed = np.abs(values[:, spreads] - centre) / width
+        largest = np.fmax(largest, np.fmax.reduce(strayed, axis=1, initial=0.0))
+    low, high = np.full(n_pairs, -np.inf), np.full(n_pairs, np.inf)
+    rank, spreads = math.ceil(confidence * (n_samples + 1)), spread > 0
+    if spreads.any() and rank <= n_samples:
         tail = ndtr(-np.sort(largest)[rank - 1])
         reach = -stdtrit(n_units - 1, tail) * math.sqrt(n_units / (n_units - 1)) * spread
-        columns = np.flatnonzero(tells)[spreads]
-        low[columns], high[columns] = middle - reach, middle + reach
+        low[spreads], high[spreads] = (middle - reach)[spreads], (middle + reach)[spreads]
     return PercentileInterval(low, high), agreed
 
 

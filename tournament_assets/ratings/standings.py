@@ -18,30 +18,29 @@ import math
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from functools import cached_property
 from itertools import combinations
 from statistics import NormalDist
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tournament_assets.foundation.estimates import Estimate, Rating, Resampling
+from tournament_assets.foundation.estimates import Estimate, Rating
 from tournament_assets.ratings.bradley_terry import (
     ELO_PER_NAT,
-    PromptResamples,
-    bootstrap_bradley_terry,
+    ResampledWins,
     chains_of_wins,
     find_groups,
     find_standing,
-    fit_bradley_terry,
     log_strengths,
     rate_resamples,
+    rate_wins,
 )
 from tournament_assets.ratings.intervals import (
     PercentileInterval,
     sampling_intervals,
     two_sided_quantile,
 )
-from tournament_assets.ratings.matches import Matches
 from tournament_assets.ratings.significance import (
     SeparatedEntrants,
     arrange,
@@ -130,23 +129,47 @@ class Standing(Rating):
     shown_above: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, eq=False)
 class Standings:
     """All entrants of a dimension.
 
     Attributes:
         entrants: Everyone, in the order of the tables.
-        claims: Every two entrants with a rank, the first before the second in that order.
+        differences: The row's rating less the column's, shape (n, n) each.
+        is_better: Whether the row's entrant is better than the column's, shape (n, n).
+        equivalent_within: The largest difference that does not matter, in Elo points; None if
+            nobody can be equivalent.
+        confidence: Of all claims together.
     """
 
     entrants: tuple[Standing, ...]
-    claims: tuple[PairClaim, ...]
+    differences: PercentileInterval
+    is_better: NDArray[np.bool_]
+    equivalent_within: float | None
+    confidence: float
+
+    @cached_property
+    def claims(self) -> tuple[PairClaim, ...]:
+        """Every two entrants with a rank, the first before the second in their order."""
+        is_placed = [standing.rank is not None for standing in self.entrants]
+        pairs = list(combinations(np.flatnonzero(is_placed).tolist(), 2))
+        # The simultaneous intervals of all pairs are about as wide as Bonferroni's.
+        alone = 1 - (1 - self.confidence) / max(1, len(pairs))
+        return tuple(
+            _claim(
+                (self.entrants[first], self.entrants[second]),
+                self.differences.ends((first, second)),
+                int(self.is_better[first, second]) - int(self.is_better[second, first]),
+                within=self.equivalent_within,
+                confidence=alone,
+            )
+            for first, second in pairs
+        )
 
 
 def stand_entrants(
-    matches: Matches,
+    tables: ResampledWins,
     *,
-    resampling: Resampling,
     equivalent_within: float = 20.0,
     initial_rating: float = 1400.0,
     decided: Collection[tuple[str, str]] | None = None,
@@ -158,8 +181,8 @@ def stand_entrants(
     that matches connect has ranks. Equal ratings share one.
 
     Args:
-        matches: Who beat whom on which prompt; a tie is half a win for each.
-        resampling: How prompts are resampled, and the confidence of all claims together.
+        tables: Who beat whom, and how often in resamples of the prompts; their confidence is that
+            of all claims together.
         equivalent_within: The largest difference that does not matter, in Elo points.
         initial_rating: Mean of the ratings, in Elo points.
         decided: Who was decided to be above whom while judging, where pairs stopped early; the
@@ -168,39 +191,32 @@ def stand_entrants(
     Raises:
         InputError: If the confidence is not between 0 and 1, or no resample is asked for.
     """
-    rated = _rate(matches, resampling=resampling, initial_rating=initial_rating)
-    order = _order(matches.wins, [each.value for each in rated])
+    rated = _rate(tables, initial_rating=initial_rating)
+    order = _order(tables.wins, [each.value for each in rated])
     if decided is not None:
         no_end = np.full(order.above.shape, np.inf)
         differences = PercentileInterval(-no_end, no_end)
-        is_better = _as_table(matches.entrants, decided) & order.is_placed[:, None]
+        is_better = _as_table(tables.entrants, decided) & order.is_placed[:, None]
         is_better &= order.is_placed
         ranks = _ranks_after(is_better, order)
     else:
-        differences, is_separated = _compare(matches, rated, order, resampling=resampling)
+        differences, is_separated = _compare(tables, rated, order)
         is_better, ranks = is_separated & order.above, order.ranks
-    pairs = list(combinations(np.flatnonzero(order.is_placed).tolist(), 2))
-    # The simultaneous intervals of all pairs are about as wide as Bonferroni's.
-    alone = 1 - (1 - resampling.confidence) / max(1, len(pairs))
-    claims = tuple(
-        _claim(
-            (rated[first], rated[second]),
-            differences.ends((first, second)),
-            int(is_better[first, second]) - int(is_better[second, first]),
-            within=equivalent_within if decided is None else None,
-            confidence=alone,
-        )
-        for first, second in pairs
-    )
     separated = arrange(
-        matches.entrants,
+        tables.entrants,
         differences,
         is_better,
         # Within a rank, letters come in the order of the ratings, as rows do.
         ratings=(-(ranks + order.ranks / (1 + len(rated)))).tolist(),
         is_ranked=order.is_placed,
     )
-    return Standings(_standings(rated, separated, ranks), claims)
+    return Standings(
+        _standings(rated, separated, ranks),
+        differences,
+        is_better,
+        equivalent_within=equivalent_within if decided is None else None,
+        confidence=tables.resampling.confidence,
+    )
 
 
 def _standings(
@@ -228,16 +244,14 @@ def _standings(
     return tuple(standings)
 
 
-def _rate(matches: Matches, *, resampling: Resampling, initial_rating: float) -> tuple[Rating, ...]:
+def _rate(tables: ResampledWins, *, initial_rating: float) -> tuple[Rating, ...]:
     """Return everyone's Bradley-Terry rating with its own interval."""
-    bootstrap = bootstrap_bradley_terry(
-        matches, resampling=resampling, initial_rating=initial_rating
-    )
+    bootstrap = rate_resamples(tables, initial_rating=initial_rating)
     return tuple(
-        replace(rating, low=interval.low, high=interval.high, n=len(matches.prompts))
+        replace(rating, low=interval.low, high=interval.high, n=tables.n_prompts)
         for rating, interval in zip(
-            fit_bradley_terry(matches, initial_rating=initial_rating),
-            sampling_intervals(bootstrap, confidence=resampling.confidence),
+            rate_wins(tables.entrants, tables.wins, initial_rating=initial_rating),
+            sampling_intervals(bootstrap, confidence=tables.resampling.confidence),
             strict=True,
         )
     )
@@ -305,7 +319,7 @@ def _are_placed(wins: NDArray[np.float64], is_rated: Sequence[bool]) -> NDArray[
 
 
 def _compare(
-    matches: Matches, rated: Sequence[Rating], order: _Order, *, resampling: Resampling
+    tables: ResampledWins, rated: Sequence[Rating], order: _Order
 ) -> tuple[PercentileInterval, NDArray[np.bool_]]:
     """Return the joint intervals of the ratings' differences, and who is shown to be above whom.
 
@@ -314,22 +328,17 @@ def _compare(
     the ratings, which keeps 0 where it is, and hold the difference that is shown.
     """
     # Others would hide those that have a rank, where more entrants met among themselves.
-    wins = np.where(order.is_placed & order.is_placed[:, None], matches.wins, 0.0)
+    wins = np.where(order.is_placed & order.is_placed[:, None], tables.wins, 0.0)
     added = ((wins + wins.T) > 0) / 2
-    draw_wins = PromptResamples(matches, seed=resampling.seed).draw
-    bootstrap = rate_resamples(
-        matches.entrants,
-        wins + added,
-        lambda n_tables: draw_wins(n_tables) + added,
-        n_bootstraps=resampling.n,
-        n_prompts=len(matches.prompts),
-    )
+    bootstrap = rate_resamples(replace(tables, wins=wins).plus(added))
     is_compared = np.isnan(bootstrap.ratings).mean(axis=0) <= 0.5
     strengths = np.full(len(rated), np.nan)
     strengths[is_compared] = (
         log_strengths((wins + added)[np.ix_(is_compared, is_compared)]) * ELO_PER_NAT
     )
-    band, is_above = joint_differences(bootstrap, is_compared, confidence=resampling.confidence)
+    band, is_above = joint_differences(
+        bootstrap, is_compared, confidence=tables.resampling.confidence
+    )
     # Resamples that all agree show who is above and measure no spread.
     low = np.where(is_above, np.maximum(band.low, 0.0), band.low)
     high = np.where(is_above.T, np.minimum(band.high, 0.0), band.high)

@@ -71,7 +71,7 @@ def _lines_of(battles: list[Battle], *, settings: RatingSettings | None) -> byte
 
 
 def _always_doubt(_: pa.Table) -> None:
-    raise columnar._DoubtfulError
+    raise columnar.DoubtfulError
 
 
 @given(any_battles())

@@ -6,6 +6,7 @@ older versions load.
 """
 
 import json
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,11 +19,13 @@ from tournament_assets.battles.columnar import (
     ALL_FIELDS,
     SETTINGS_KEY,
     Columns,
+    DoubtfulError,
+    column_parts,
     read_columns,
     write_columns,
 )
 from tournament_assets.battles.columns import BATTLE_SCHEMA, name_codes
-from tournament_assets.battles.files import BattleFile, FormatOptions, count_losses
+from tournament_assets.battles.files import BattleFile, FormatOptions, OpenedFile, count_losses
 from tournament_assets.foundation.errors import InputError
 from tournament_assets.storage.foreign_tables import TableFormat, TableReader
 from tournament_assets.storage.row_files import FileSample, parquet_schema, rows_in, sample_file
@@ -62,22 +65,45 @@ class ArenaFormat(TableFormat):
     def read(self, path: Path, options: FormatOptions) -> BattleFile:
         """Read a file."""
         sample = sample_file(path)
-        source = options.source or self.source
-        accepted = {
-            **self.accepted,
-            "question_id": tuple(options.prompt_names(self.accepted["question_id"])),
-        }
-        columns = Columns(accepted, source)
+        columns = self._columns(options)
         table, left_out = read_columns(path, sample, columns)
         if self.judges_ties_by_preference:
             is_unread = _unread_ties(table, has_preferences="pref" in sample.columns)
             if n_unread := int(is_unread.sum()):
                 table = table.filter(pa.array(~is_unread))
                 left_out = {**left_out, UNREAD: n_unread}
-        settings = _read_settings(path, sample) if self.keeps_settings else None
+        note = self._note(path, sample, columns)
+        return BattleFile(self.name, table, left_out, self._settings(path, sample), note)
+
+    def open(self, path: Path, options: FormatOptions) -> OpenedFile:
+        """Open a file; whether a tie was read depends on all of the others, and so on preferences.
+
+        Raises:
+            DoubtfulError: If the file can only be read as a whole.
+        """
+        sample, columns = sample_file(path), self._columns(options)
+        if self.judges_ties_by_preference and "pref" in sample.columns:
+            raise DoubtfulError
+        left_out: Counter[str] = Counter()
+        return OpenedFile(
+            self.name,
+            column_parts(path, sample, columns, left_out),
+            lambda: +left_out,
+            lambda: self._note(path, sample, columns),
+            self._settings(path, sample),
+        )
+
+    def _columns(self, options: FormatOptions) -> Columns:
+        prompts = tuple(options.prompt_names(self.accepted["question_id"]))
+        return Columns({**self.accepted, "question_id": prompts}, options.source or self.source)
+
+    def _settings(self, path: Path, sample: FileSample) -> RatingSettings | None:
+        return _read_settings(path, sample) if self.keeps_settings else None
+
+    def _note(self, path: Path, sample: FileSample, columns: Columns) -> str:
         reader = TableReader({*columns.wanted, *self.accepted["question_id"], *self.known})
         reader.look_at(rows_in(path, sample.kind), at_most=_LOOKED_AT)
-        return BattleFile(self.name, table, left_out, settings, reader.note)
+        return reader.note
 
     def write(self, path: Path, table: pa.Table, settings: RatingSettings | None) -> dict[str, int]:
         """Write a new file, Parquet or JSON lines by its name; count the values that it lacks."""
