@@ -8,6 +8,7 @@ import threading
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import partial
 from typing import TYPE_CHECKING
 
 from tournament_assets.foundation.errors import InputError
@@ -170,6 +171,7 @@ class ExpectedCost:
         usd: The cost to plan for; None without a price.
         least_usd: The cost if every prefix is read from the cache and replies are short.
         most_usd: The cost if no prefix is.
+        discount: What every price was multiplied by, for the way they are sent.
     """
 
     model: str
@@ -177,6 +179,7 @@ class ExpectedCost:
     usd: float | None
     least_usd: float
     most_usd: float
+    discount: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -261,7 +264,7 @@ class SpendingPlan:
             if self.terms.limit_usd is None:
                 return  # nobody needs to know what it costs
             costs = self.costs()
-            budget = _draw_up(self.terms, self._request_usd, ledger=self._ledger)
+            budget = _draw_up(self.terms, partial(self._each_usd, costs), ledger=self._ledger)
             if budget is None or not costs:
                 return
             unpriced = [cost.model for cost in costs if cost.usd is None]
@@ -302,9 +305,9 @@ class SpendingPlan:
         columns, terms, seen = rest.requests.columns, self.terms, rest.seen
         params = rest.requests[0].params
         model, effort = params["model"], effort_of(params)
-        price = terms.prices.models.get(model)
+        price, discount = terms.prices.models.get(model), terms.prices.discount(rest.channel)
         if price is None:
-            return ExpectedCost(model, len(rest.requests), None, 0.0, 0.0)
+            return ExpectedCost(model, len(rest.requests), None, 0.0, 0.0, discount)
         if (tokens := seen.reply_tokens) is not None:
             mean, error = tokens
             short, long = (mean + sign * _STANDARD_ERRORS * error for sign in (-1, 1))
@@ -324,7 +327,6 @@ class SpendingPlan:
             distinct_message_tokens=message_tokens,
             tokens_per_reply=min(long, float(columns.caps.max())),
         )
-        discount = terms.prices.discount(rest.channel)
         dearest = workload.dearest_usd(price, discount=discount)
         expected = dearest
         if seen.hit_rate is not None:
@@ -336,22 +338,19 @@ class SpendingPlan:
             usd=min(expected, dearest),
             least_usd=least.cost_usd(price, discount=discount, hit_rate=1.0),
             most_usd=dearest,
+            discount=discount,
         )
 
-    def _request_usd(self, model: str, channel: Channel) -> float | None:
+    def _each_usd(
+        self, costs: Sequence[ExpectedCost], model: str, channel: Channel
+    ) -> float | None:
         """Return what a request under way is expected to cost: as those still to be asked do."""
-        costs = [cost for cost in self.costs() if cost.model == model and cost.usd is not None]
-        n_requests = sum(cost.n_requests for cost in costs)
-        if not n_requests:
+        alike = [cost for cost in costs if cost.model == model and cost.usd is not None]
+        if not alike:
             return None
-        here = {
-            rest.channel
-            for rest in self._rests.values()
-            if rest.requests and rest.requests[0].params["model"] == model
-        }
-        usual = min(self.terms.prices.discount(own) for own in here)
-        share = self.terms.prices.discount(channel) / usual
-        return share * sum(cost.usd or 0.0 for cost in costs) / n_requests
+        in_full = sum((cost.usd or 0.0) / cost.discount for cost in alike)
+        n_requests = sum(cost.n_requests for cost in alike)
+        return self.terms.prices.discount(channel) * in_full / n_requests
 
 
 class ScopeApproval:
