@@ -273,6 +273,24 @@ def test_what_fits_one_by_one_and_not_together_is_refused_before_anything_is_sen
         assert (at.server.log.requests, at.server.log.messages) == (0, 0)
 
 
+def test_a_trial_comes_before_the_price_and_what_it_shows_to_be_too_dear_is_not_begun(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys.modules[__name__], "SMALLEST_CAP", 3000)
+    monkeypatch.setattr(sys.modules[__name__], "N_PAIRS", 20)
+    with bench(tmp_path) as at:
+        assumed = 3 * planned_usd()
+        # Every reply is much shorter than assumed: half of the plan's price is ample.
+        tallies = at.ask(mode="headline", budget_usd=0.5 * assumed)
+        assert [tally.answered for tally in tallies] == [2 * N_PAIRS] * 3
+        assert any("is expected to cost about" in note for note in at.notes)
+    with bench(tmp_path / "long", faults=("direct_reply_long:always",)) as at:
+        # The first replies are as long as they may be: the rest is not asked.
+        with pytest.raises(BudgetError, match="asking 108 requests"):
+            at.ask(mode="headline", budget_usd=1.5 * assumed)
+        assert (at.server.log.messages, at.server.log.requests) == (12, 0)
+
+
 def test_what_has_ended_on_one_dimension_is_billed_before_another_one_is_priced(
     tmp_path: Path,
 ) -> None:
