@@ -7,7 +7,7 @@ its trial; before that from the ledger's replies of the model, or from what is a
 import threading
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -16,7 +16,6 @@ from tournament_assets.foundation.formatting import format_plural, hint_at
 from tournament_assets.judging.batch_service import Channel
 from tournament_assets.judging.costs.estimates import (
     CHARACTERS_PER_TOKEN,
-    MIN_OBSERVED_REPLIES,
     SHORT_REPLY,
     Observation,
     Workload,
@@ -54,22 +53,6 @@ def observe_ledger(
     if observation is None:
         return None, assume_reply_tokens(effort, terms.prices.models.get(model))
     return observation, observation.output_tokens_per_reply
-
-
-def observe_run(
-    ledger: "Ledger", terms: BudgetTerms, model: str, effort: str | None, *, since: datetime
-) -> float:
-    """Return the tokens to expect of a reply, learned from the replies since a run began.
-
-    If they are few, they are averaged with the earlier expectation.
-    """
-    _, expected = observe_ledger(ledger, terms, model, effort)
-    now = ledger.spending_since(since, on_responses=terms.on_responses)
-    fresh = [spending for spending in now if spending.is_by(model, effort)]
-    n_fresh = sum(spending.n_replies for spending in fresh)
-    tokens = sum(spending.usage.output_tokens for spending in fresh)
-    n_old = max(0, MIN_OBSERVED_REPLIES - n_fresh)
-    return (tokens + n_old * expected) / (n_fresh + n_old)
 
 
 def price_problem(config: TournamentConfig, judge: Judge) -> str | None:
@@ -205,7 +188,6 @@ class SpendingPlan:
     def __init__(self, terms: BudgetTerms, *, ledger: "Ledger") -> None:
         self.terms = terms
         self._ledger = ledger
-        self._since = datetime.now(UTC)
         self._rests: dict[JudgingScope | None, _Rest] = {}
         self._is_tight = False
         self._lock = threading.RLock()
@@ -312,7 +294,7 @@ class SpendingPlan:
             mean, error = tokens
             short, long = (mean + sign * _STANDARD_ERRORS * error for sign in (-1, 1))
         else:
-            long = observe_run(self._ledger, terms, model, effort, since=self._since)
+            _, long = observe_ledger(self._ledger, terms, model, effort)
             short = SHORT_REPLY * long
         ratio = seen.tokens_per_character or 1.0 / CHARACTERS_PER_TOKEN
         message_tokens = round(float(columns.characters.sum()) * ratio)
