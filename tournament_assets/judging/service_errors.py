@@ -58,80 +58,64 @@ _ROUNDS = (
     "`waiting: {direct_fallback: true}`, one by one at the full price"
 )
 _STOP, _ROW = "stop; what was answered is kept", (ERRORED,)
-_ACT, _NEVER, _ALLOWED = Remedy.WHEN_A_PERSON_ACTS, Remedy.NEVER, Remedy.WHEN_PERMITTED
+_AGAIN, _PAID, _ACT, _NEVER, _ALLOWED = Remedy
+# fmt: off
 CAUSES = {
     "cancelled by a person": Cause(
-        *(
-            "a batch cancelled at the service, a row `canceled`",
-            f"{_STOP}, and the run exits with 1",
-        ),
-        *(_ACT, "run again to ask what is missing", (), (CANCELLED,)),
-    ),
+        "a batch cancelled at the service, a row `canceled`", f"{_STOP}, and exit with 1", _ACT,
+        "run again to ask what is missing", result_types=(CANCELLED,)),
     "expired": Cause("a row `expired`", _ROUNDS, result_types=("expired",)),
     "busy or broken": Cause("a row with any other error", _ROUNDS, result_types=_ROW),
     "unknown": Cause(
-        *("no row, and none that the service counts; a row of an unknown type", _ROUNDS),
-        may_be_billed=True,
-    ),
+        "no row, and none that the service counts; a row of an unknown type", _ROUNDS,
+        may_be_billed=True),
     "unparsable": Cause(
-        *("a line of the results that is not JSON", "sent once more; then as results out of reach"),
-        *(Remedy.AGAIN, "", (), (UNPARSABLE,), (), True),
-    ),
+        "a line of the results that is not JSON", "sent once more; then as out of reach",
+        result_types=(UNPARSABLE,), may_be_billed=True),
     "out of credit": Cause(
-        *("402, a spend limit, a row `billing_error`, words that say as much", _STOP),
-        *(Remedy.WHEN_PAID, "the account may spend no more: add credit or raise its spend limit"),
-        *((JudgeFailure.FATAL,), _ROW, ("billing_error",)),
-    ),
+        "402, a spend limit, a row `billing_error`, words that say as much", _STOP, _PAID,
+        "the account may spend no more: add credit or raise its spend limit",
+        (JudgeFailure.FATAL,), _ROW, ("billing_error",)),
     "key, account or model refused": Cause(
         "401, 403, a redirect, a refused certificate; a row `authentication_error`, "
-        "`permission_error`, `not_found_error`, words that say as much",
-        *(_STOP, _ACT, "check the API key, the account and the name of the model"),
-        *((JudgeFailure.FATAL,), _ROW),
-        ("authentication_error", "not_found_error", "permission_error"),
-    ),
+        "`permission_error`, `not_found_error`, words that say as much", _STOP, _ACT,
+        "check the API key, the account and the name of the model",
+        (JudgeFailure.FATAL,), _ROW,
+        ("authentication_error", "not_found_error", "permission_error")),
     "invalid or filtered": Cause(
-        *("400, 422, a row `invalid_request_error`", "kept as *permanent*; stop if all are"),
-        *(_NEVER, "correct the judge's max_tokens, thinking or model"),
-        *((JudgeFailure.INVALID,), _ROW, ("invalid_request_error",)),
-    ),
+        "400, 422, a row `invalid_request_error`", "kept as *permanent*; stop if all are", _NEVER,
+        "correct the judge's max_tokens, thinking or model",
+        (JudgeFailure.INVALID,), _ROW, ("invalid_request_error",)),
     "schema refused": Cause(
-        *("the same for the first three direct requests", "stop; nothing is final", _ACT),
-        *("set judging.reply_format: line", (), _ROW, (REFUSED,)),
-    ),
+        "the same for the first three direct requests", "stop; nothing is final", _ACT,
+        "set judging.reply_format: line", (), _ROW, (REFUSED,)),
     "too large": Cause(
-        *("413, a row `request_too_large`", "in halves; alone, kept as *permanent*", _NEVER),
-        *("", (JudgeFailure.TOO_LARGE,), _ROW, ("request_too_large",)),
-    ),
+        "413, a row `request_too_large`", "in halves; alone, kept as *permanent*", _NEVER, "",
+        (JudgeFailure.TOO_LARGE,), _ROW, ("request_too_large",)),
     "not accepted": Cause(
-        *("429, no connection at all", "wait, as long as `Retry-After` says, and send again"),
-        failures=(JudgeFailure.NOT_ACCEPTED,),
-    ),
+        "429, no connection at all", "wait, as long as `Retry-After` says, and send again",
+        failures=(JudgeFailure.NOT_ACCEPTED,)),
     "overloaded": Cause(
-        *("529", "look once whether a batch came to be, then wait as for 429", Remedy.AGAIN),
-        *("", (JudgeFailure.OVERLOADED,), (), (), True),
-    ),
+        "529", "look once whether a batch came to be, then wait as for 429",
+        failures=(JudgeFailure.OVERLOADED,), may_be_billed=True),
     "not confirmed": Cause(
         "408, 409, 5xx, a lost, unreadable or endless answer to what may cost",
-        *("adoption; a direct request counts as paid", Remedy.AGAIN),
-        *("", (JudgeFailure.AMBIGUOUS,), ("lost",), (), True),
-    ),
+        "adoption; a direct request counts as paid", _AGAIN, "",
+        (JudgeFailure.AMBIGUOUS,), ("lost",), may_be_billed=True),
     "a look that failed": Cause(
         "the same for a look, over 16 MB or ten rows a request, 404 within ten minutes of creation",
-        *("look again, less and less often", Remedy.AGAIN, "", (JudgeFailure.TRANSIENT,)),
-    ),
+        "look again, less and less often", failures=(JudgeFailure.TRANSIENT,)),
     "out of reach": Cause(
         "results archived (after 29 days), a batch that this key cannot see; results that are "
-        "counted and cannot be read",
-        *("the batch stays open, and later runs look again", _ALLOWED),
+        "counted and cannot be read", "the batch stays open, and later runs look again", _ALLOWED,
         "check that the API key belongs to the workspace that submitted it",
-        *((JudgeFailure.LOST, JudgeFailure.UNKNOWN), ("archived",), (), True),
-    ),
+        (JudgeFailure.LOST, JudgeFailure.UNKNOWN), ("archived",), may_be_billed=True),
     "filtered reply": Cause("an end `refusal` or a filter", "kept as *refused*, no tie", _NEVER),
     "substituted model": Cause(
         "a reply that names another model than the one asked",
-        *("kept and counted; the check `judge_is_who_was_asked` is red", _NEVER),
-    ),
+        "kept and counted; the check `judge_is_who_was_asked` is red", _NEVER),
 }
+# fmt: on
 """Every cause of a failure, by name."""
 _OF_TYPE = {name: cause for cause in CAUSES.values() for name in cause.error_types}
 _OF_RESULT = {
