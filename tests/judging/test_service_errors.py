@@ -80,7 +80,7 @@ def test_an_error_means_what_its_type_status_and_words_say_together(
 def table() -> list[str]:
     """Return the table of causes as the documentation shows it."""
     rows = [
-        (name, each.shows, each.done, each.remedy, each.action or "–")
+        (name, each.shows, each.done, each.remedy.value, each.action or "–")
         for name, each in CAUSES.items()
     ]
     return [HEAD, "|---|---|---|---|---|", *(f"| {' | '.join(row)} |" for row in rows)]
@@ -112,6 +112,7 @@ def test_a_row_is_kept_for_good_where_the_table_says_that_it_is_never_asked_agai
 
 if __name__ == "__main__":
     text = PAGE.read_text(encoding="utf-8")
-    before, _, rest = text.partition(HEAD)
+    before, head, rest = text.partition(HEAD)
     after = rest[rest.index("\n\n") :]
+    assert head
     PAGE.write_text(before + "\n".join(table()) + after, encoding="utf-8")

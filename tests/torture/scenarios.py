@@ -1,10 +1,13 @@
 """What the processes that are killed are at work on, and what goes wrong besides."""
 
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from typing import Any
 
 from tests.judging.builders import PAIR, RUBRIC, SCOPE, SETTINGS
+from tests.judging.prices import OPUS, PRICES
 from tournament_assets.foundation.fingerprints import fingerprint
+from tournament_assets.judging.costs.prices import BudgetTerms
 from tournament_assets.judging.requests.requests import JudgeRequest, JudgeRequests
 from tournament_assets.judging.requests.verdict_parsing import parse_verdict
 from tournament_assets.judging.settlement.records import verdicts_of
@@ -34,7 +37,6 @@ class Scenario:
         n_pairs: How many pairs are judged; each is two requests.
         faults: What the judge does wrong, in the order in which it does.
         processing_seconds: How long a batch takes.
-        prewarms: Whether a few requests are asked ahead.
         max_rounds: How often requests that failed are sent as a batch.
         grace_seconds: How long a batch that nobody confirmed is looked for.
         ledger: The kind of database.
@@ -42,19 +44,31 @@ class Scenario:
         services: The services whose protocols are spoken; with several, a judge at each is asked
             about every pair.
         n_scopes: Among how many dimensions, all in flight at once, the requests are divided.
+        deadline_seconds: How long a batch is waited for, before it is left to the next try.
+        budget_usd: The most that may be spent; None sets no limit.
     """
 
     name: str
     n_pairs: int
     faults: tuple[str, ...] = ()
     processing_seconds: float = 0.0
-    prewarms: bool = False
     max_rounds: int = 2
     grace_seconds: float = 1.0
     ledger: str = "sqlite"
     pause_seconds: float = 0.0
     services: tuple[str, ...] = ("anthropic",)
     n_scopes: int = 1
+    deadline_seconds: float = 60.0
+    budget_usd: float | None = None
+
+    @property
+    def budget(self) -> BudgetTerms | None:
+        """What may be spent, each judge at the price of one that is for sale."""
+        if self.budget_usd is None:
+            return None
+        models = {each.model: OPUS for each in self.judges}
+        began_at = datetime.now(UTC)
+        return BudgetTerms(replace(PRICES, models=models), self.budget_usd, "month", began_at)
 
     @property
     def judges(self) -> list[Judge]:
@@ -62,7 +76,7 @@ class Scenario:
         waiting = Waiting(
             poll_initial_seconds=0.02,
             poll_max_seconds=0.2,
-            deadline_seconds=60.0,
+            deadline_seconds=self.deadline_seconds,
             max_rounds=self.max_rounds,
             direct_fallback=True,
         )
@@ -120,7 +134,6 @@ SLOW = Scenario(
     "slow batches",
     n_pairs=12,
     processing_seconds=0.5,
-    prewarms=True,
 )
 # Of 24 requests, 5 have a reply without a verdict, the other 19 fail; of these, 12 fail again and
 # are asked one by one.
@@ -195,13 +208,17 @@ CHAT = Scenario(
     n_scopes=2,
 )
 # No direct reply is spoiled: the second reply to that request could be the first row of a batch,
-# which is spoiled too, and a request that is silent twice has no verdict to lose.
+# which is spoiled too, and a request that is silent twice has no verdict to lose. The budget has no
+# room for all requests at once, and waits run out before a batch has ended.
 PANEL = replace(
     FAILING,
     name="a jury",
     faults=FAILING.faults[:-1],
     services=("openai_batch", "anthropic", "openai_api"),
     n_scopes=2,
+    processing_seconds=0.5,
+    deadline_seconds=0.3,
+    budget_usd=2.0,
 )
 SMALL_ON_POSTGRESQL = replace(SMALL, name="a little of all, PostgreSQL", ledger="postgresql")
 SCENARIOS = {

@@ -12,7 +12,7 @@ from typing import Any, cast
 from tests.judging.builders import SCOPE, SETTINGS, Progress
 from tests.torture.boundaries import Life, MortalLedger, MortalService
 from tests.torture.scenarios import BATCH_REQUESTS, CHUNK_ROWS, SCENARIOS, Scenario
-from tournament_assets.foundation.errors import TournamentError
+from tournament_assets.foundation.errors import JudgeWaitingError, TournamentError
 from tournament_assets.judging.batch_service import AsksDirectly, TakesBatches
 from tournament_assets.judging.settlement import harvest as harvesting
 from tournament_assets.judging.settlement import submission
@@ -63,9 +63,16 @@ def settle(
     def work(
         ledger: MortalLedger, services: Mapping[str, MortalService], progress: Progress
     ) -> dict[str, Any]:
-        places = share_places(chosen.judges)
+        places, budget = share_places(chosen.judges), chosen.budget
 
         def settle_part(part: JudgeWork, sleep: Sleep) -> Tally:
+            while True:
+                try:
+                    return settle_once(part, sleep)
+                except JudgeWaitingError as error:
+                    progress.note(f"{error}; this is the next launch")
+
+        def settle_once(part: JudgeWork, sleep: Sleep) -> Tally:
             session = JudgingSession(
                 scope=part.scope,
                 ledger=cast("JudgingLedger", ledger),
@@ -77,6 +84,7 @@ def settle(
                     grace_seconds=chosen.grace_seconds,
                     prewarms=True,
                     max_in_flight=part.judge.max_in_flight,
+                    budget=budget,
                 ),
                 places=places[part.judge.door],
             )

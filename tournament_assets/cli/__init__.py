@@ -153,7 +153,7 @@ class _Commands(click.Group):
             with rare_collections():
                 return super().invoke(ctx)
         except click.ClickException as error:
-            error.message = _one_line(error.message)
+            vars(error)["message"] = _one_line(error.message)
             raise
         except InputError as error:
             count = len(error.problems)
