@@ -112,10 +112,10 @@ class Drafter(ABC):
             self.prefill(ids)
             return
         # One prompt at a time has the same shapes however many rows are free at once.
-        for row, prompt in zip(rows.split(1), ids.split(1), strict=True):
-            alone = self._alone(heads[row], n_slots=prompt.shape[1])
-            alone.prefill(prompt)
-            self._caches.take(row, alone._caches)
+        for row, prompt in zip(rows, ids, strict=True):
+            alone = self._alone(heads[row[None]], n_slots=prompt.numel())
+            alone.prefill(prompt[None])
+            self._caches.take(row[None], alone._caches)
 
     @abstractmethod
     def _alone(self, heads: Tensor, *, n_slots: int) -> "Drafter":
