@@ -3,8 +3,12 @@
 Compiled by what torch brings along for a CPU; a GPU's compiler makes other kernels of the regions.
 """
 
-from collections.abc import Callable, Iterator
+import json
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import fields, replace
+from itertools import groupby
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -19,12 +23,15 @@ from tournament_assets.generation.hydra.decoded import Decoded, DecodingMode, De
 from tournament_assets.generation.hydra.decoding import (
     CapturedRounds,
     DecodedBatch,
+    DecodingQueue,
+    Finished,
     Replay,
     decode,
     start_rounds,
 )
 from tournament_assets.generation.hydra.hydra_model import HydraModel, Regions
 from tournament_assets.generation.models.base_models import decoding_threads
+from tournament_assets.generation.models.chat_prompts import EncodedPrompt, padded_length
 
 from .hydra_builders import (
     RAGGED,
@@ -38,6 +45,7 @@ from .hydra_builders import (
 )
 
 PROMPTS = [*RAGGED, *ask((4, 4), (1, 2, 3), (9,), (6, 2), (3, 1, 4, 1, 5), seed=7)]
+ROOT = Path(__file__).parents[2]
 ENDS = (3, 6, 7, 14)
 WAYS = {
     "jury": poe_settings(max_new_tokens=14, eos_ids=ENDS),
@@ -166,6 +174,113 @@ def test_an_entrant_records_its_rounds_once_however_many_batches_it_has(
         assert recorder.n_recorded == 1, n_batches
     decode(hydra, PROMPTS, settings, n_rows=16, prompt_length=8, captured=captured)
     assert recorder.n_recorded == 2
+
+
+@pytest.mark.parametrize("is_captured", [False, True])
+@pytest.mark.parametrize("n_unseen", [1, 5])
+@pytest.mark.parametrize("way", WAYS)
+def test_a_prompt_that_takes_another_ones_row_is_answered_as_alone(
+    hydra: HydraModel, way: str, n_unseen: int, is_captured: bool
+) -> None:
+    settings = WAYS[way]
+    lengths = sorted((8 if len(each.ids) > 2 else 4 for each in PROMPTS), reverse=True)
+    prompts = sorted(PROMPTS, key=lambda each: len(each.ids) <= 2)
+    recorder = CountingRecorder()
+    captured = CapturedRounds(lambda device: recorder, compiler="eager") if is_captured else None
+    queue = DecodingQueue(
+        hydra, prompts, settings, n_rows=3, lengths=lengths, captured=captured, n_unseen=n_unseen
+    )
+    done: list[Finished] = []
+    while new := queue.advance():
+        done += new
+    assert sorted(each.index for each in done) == list(range(len(prompts)))
+    for each in done:
+        alone = decode(
+            hydra, [prompts[each.index]], settings, n_rows=3, prompt_length=lengths[each.index]
+        )
+        answered = DecodedBatch((each.response,), each.witness[None])
+        assert_same(answered, alone)
+    assert recorder.n_recorded == is_captured
+    assert len({len(each.response.token_ids) for each in done}) > 2
+
+
+class CountedRounds:
+    """Rounds whose responses are as long as their prompt's first token says."""
+
+    def __init__(self, prompts: Sequence[EncodedPrompt]) -> None:
+        self.heads = torch.zeros(len(prompts), dtype=torch.long)
+        self.witnesses = torch.zeros(len(prompts), 1)
+        self.n_rounds = 0
+        self._ends = [prompt.ids[0] for prompt in prompts]
+        self._lengths = list(self._ends)
+
+    def n_slots(self, number: int) -> int:
+        return number
+
+    def play(self, n_slots: int) -> None:  # noqa: ARG002
+        self.n_rounds += 1
+
+    def open_rows(self) -> list[bool]:
+        return [end > self.n_rounds for end in self._ends]
+
+    def read(self, rows: Sequence[int]) -> list[Any]:
+        return [((1,) * self._lengths[row], None) for row in rows]
+
+    def admit(self, rows: torch.Tensor, ids: torch.Tensor, *inputs: object) -> None:  # noqa: ARG002
+        self._lengths[int(rows)] = int(ids[0, 0])
+        self._ends[int(rows)] = self.n_rounds + int(ids[0, 0])
+
+
+class CountedCapture(CapturedRounds):
+    """Counts instead of capturing."""
+
+    def start(self, model: Any, prompts: Sequence[EncodedPrompt], *_: Any, **__: Any) -> Any:  # noqa: ARG002
+        self.rounds = CountedRounds(prompts)
+        return self.rounds, self.rounds.play
+
+
+def read_column(path: str, name: str) -> list[Any]:
+    return [json.loads(line)[name] for line in (ROOT / path).read_text("utf-8").splitlines()]
+
+
+@pytest.mark.parametrize("n_unseen", [1, 16], ids=["CPU", "GPU"])
+def test_few_rows_are_computed_beyond_those_that_responses_need(n_unseen: int) -> None:
+    """Prompts of the bank, and responses as long as recorded ones."""
+    texts = read_column("tournament_assets/data/prompt_bank.jsonl", "text")
+    recorded = read_column("tests/golden/inputs/demo_responses.jsonl", "response_tokens")
+    n_tokens = recorded[: len(texts)]
+    lengths = sorted((padded_length(len(text) // 2) for text in texts), reverse=True)
+    model: Any = SimpleNamespace(
+        n_adapters=0,
+        n_heads=0,
+        n_tokens=100,
+        n_parameters=1,
+        device=torch.device("cpu"),
+        config=SimpleNamespace(max_position_embeddings=1000),
+    )
+    captured = CountedCapture()
+    queue = DecodingQueue(
+        model,
+        [EncodedPrompt(ids=(n,), seed=0) for n in n_tokens],
+        solo_settings(DecodingMode.BASE, max_new_tokens=max(n_tokens)),
+        n_rows=16,
+        lengths=lengths,
+        captured=captured,
+        n_unseen=n_unseen,
+    )
+    done: dict[int, int] = {}
+    while new := queue.advance():
+        done |= {each.index: len(each.response.token_ids) for each in new}
+    assert [done[index] for index in range(len(texts))] == n_tokens
+    assert 16 * captured.rounds.n_rounds / sum(n_tokens) <= 1.3
+    # In batches that end with their longest response:
+    by_length = [[*group] for _, group in groupby(range(len(texts)), key=lengths.__getitem__)]
+    longest = [
+        max(n_tokens[index] for index in group[start : start + 16])
+        for group in by_length
+        for start in range(0, len(group), 16)
+    ]
+    assert 16 * sum(longest) / sum(n_tokens) > 1.75
 
 
 @pytest.mark.parametrize("way", WAYS)

@@ -2,6 +2,7 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -87,9 +88,11 @@ def test_a_large_card_is_not_left_for_a_smaller_one(tmp_path: Path) -> None:
 
 def test_a_card_that_another_program_fills_is_passed_over_until_it_has_room(tmp_path: Path) -> None:
     free = [10, 40]
-    cards = [
-        Card(f"card-{n}", 80 * GIGABYTE, look=lambda n=n: free[n] * GIGABYTE) for n in range(2)
-    ]
+
+    def look(card: int) -> int:
+        return free[card] * GIGABYTE
+
+    cards = [Card(f"card-{n}", 80 * GIGABYTE, look=partial(look, n)) for n in range(2)]
     held = lease(tmp_path, cards, gigabytes=30)
     assert held.indices == (1,)
     said: list[str] = []

@@ -179,7 +179,7 @@ def test_rounds_after_the_last_add_nothing(hydra: HydraModel) -> None:
     settings = poe_settings(max_new_tokens=20, eos_ids=(2, 3, 6, 7))
     rounds = start(hydra, settings)
     n_rounds = 0
-    while rounds.is_open():
+    while any(rounds.open_rows()):
         rounds.play(rounds.n_slots(n_rounds))
         n_rounds += 1
     written = rounds.read()

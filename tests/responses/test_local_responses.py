@@ -3,6 +3,7 @@
 import gc
 import os
 import weakref
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -225,7 +226,7 @@ def test_cards_that_share_a_model_give_it_what_is_free_on_each(tmp_path: Path) -
         EntrantFiles(TINY),
         dtype="float16",
         log=lambda message: None,
-        look=lambda: [Card(f"c{n}", 3_000_000, look=lambda n=n: 2_000_000 - n) for n in range(3)],
+        look=lambda: [Card(f"c{n}", 3_000_000, look=partial(int, 2_000_000 - n)) for n in range(3)],
         folder=tmp_path,
     )
     release_models()

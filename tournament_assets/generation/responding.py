@@ -2,14 +2,15 @@
 
 A response must not depend on the prompts that happen to share its batch. It has its own random
 numbers, and the shapes of all tensors depend on its own length and the batch size alone: only
-prompts of the same padded length share a batch, and a batch that is not full is filled up. With
-equal shapes torch runs the same kernels, whose rows do not affect each other. The batch size that
-fits into memory is measured, since few configs name it.
+prompts of the same padded length begin together, and a batch that is not full is filled up. With
+equal shapes torch runs the same kernels, whose rows do not affect each other. Where rounds are
+played, the next prompt takes the row of a response that has ended; `generate` cannot do that. The
+batch size that fits into memory is measured, since few configs name it.
 """
 
 import weakref
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -29,7 +30,7 @@ from tournament_assets.generation.hydra.decoded import (
     DecodingSettings,
     describe_decoding,
 )
-from tournament_assets.generation.hydra.decoding import CapturedRounds, decode
+from tournament_assets.generation.hydra.decoding import CapturedRounds, DecodingQueue, Finished
 from tournament_assets.generation.hydra.hydra_model import (
     HydraModel,
     answer_ids,
@@ -45,7 +46,7 @@ from tournament_assets.generation.models.chat_prompts import (
 from tournament_assets.generation.vanilla_responding import as_base_model, respond_with_generate
 from tournament_assets.tournament.entrants import LocalEntrant
 from tournament_assets.tournament.hydra_entrants import CustomPoeEntrant, fill_in
-from tournament_assets.tournament.prompts import GeneratedResponse, Prompt
+from tournament_assets.tournament.prompts import GeneratedResponse, Prompt, answer_key
 
 LARGEST = 64
 """The largest batch: more rows gained nothing on any device that was measured."""
@@ -176,8 +177,8 @@ class _NewTensors(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch 
         self._alive -= n_bytes
 
 
-Respond = Callable[[Sequence[AskedPrompt], int], list[GeneratedResponse]]
-"""Answers the prompts of one batch, all of one padded length, given the batch's row count."""
+Respond = Callable[[Sequence[AskedPrompt], int], Iterator[list[GeneratedResponse]]]
+"""Answers prompts, the longest first, given a batch's row count; yields responses when done."""
 
 Warn = Callable[[str], object]
 """Takes a sentence on what a person should look at."""
@@ -192,10 +193,10 @@ def respond_in_batches(
     instead: Respond | None = None,
     warn: Warn = lambda _: None,
 ) -> Iterator[list[GeneratedResponse]]:
-    """Answer prompts, the longest first, yielding every batch as soon as it is done.
+    """Answer prompts, the longest first, yielding responses as soon as they are done.
 
-    Only prompts of the same padded length share a batch. When memory runs out the batch size is
-    halved for the rest; as the longest come first, that happens early.
+    When memory runs out the batch size is halved for the rest; as the longest come first, that
+    happens early.
 
     Args:
         where: The entrant and its device, to begin messages with.
@@ -203,33 +204,44 @@ def respond_in_batches(
             memory or the model's own; what it raises itself is raised.
         warn: Is told of that.
     """
-    longest_first = sorted(prompts, key=lambda prompt: prompt.padded_length, reverse=True)
-    for _, group in groupby(longest_first, key=lambda prompt: prompt.padded_length):
-        waiting = list(group)
-        while waiting:
-            try:
-                responses = respond(waiting[:batch_size], batch_size)
-            except Exception as error:
-                if not is_out_of_memory(error):
-                    if instead is None or isinstance(error, TournamentError):
-                        raise
-                    warn(_not_captured(error))
-                    respond, instead = instead, None
-                elif batch_size == 1:
-                    raise GenerationError(
-                        f"{where} has not enough memory to answer prompt "
-                        f"{waiting[0].prompt_id!r} alone; expected room for one; "
-                        "lower max_new_tokens, or use a larger device"
-                    ) from error
-                else:
-                    batch_size //= 2
-            else:
+    waiting = sorted(prompts, key=lambda prompt: prompt.padded_length, reverse=True)
+    while waiting:
+        try:
+            for responses in respond(waiting, batch_size):
                 yield responses
-                waiting = waiting[batch_size:]
-                continue
-            # Outside the handler, so that the error no longer keeps the failed batch's tensors.
-            if torch.cuda.is_available():
-                torch.cuda.empty_cache()
+                answered = set(map(answer_key, responses))
+                waiting = [prompt for prompt in waiting if answer_key(prompt) not in answered]
+        except Exception as error:
+            if not is_out_of_memory(error):
+                if instead is None or isinstance(error, TournamentError):
+                    raise
+                warn(_not_captured(error))
+                respond, instead = instead, None
+            elif batch_size == 1:
+                raise GenerationError(
+                    f"{where} has not enough memory to answer prompt "
+                    f"{waiting[0].prompt_id!r} alone; expected room for one; "
+                    "lower max_new_tokens, or use a larger device"
+                ) from error
+            else:
+                batch_size //= 2
+        else:
+            continue
+        # Outside the handler, so that the error no longer keeps the failed batch's tensors.
+        if torch.cuda.is_available():
+            torch.cuda.empty_cache()
+
+
+def _in_batches(
+    respond: Callable[[Sequence[AskedPrompt], int], list[GeneratedResponse]],
+    prompts: Sequence[AskedPrompt],
+    batch_size: int,
+) -> Iterator[list[GeneratedResponse]]:
+    """Answer prompts of one padded length at a time, as many together as a batch has rows."""
+    for _, group in groupby(prompts, key=lambda prompt: prompt.padded_length):
+        same = list(group)
+        for start in range(0, len(same), batch_size):
+            yield respond(same[start : start + batch_size], batch_size)
 
 
 def _not_captured(error: Exception) -> str:
@@ -306,7 +318,7 @@ def generate_responses(
 def _respond_as(entrant: LoadedEntrant, captured: CapturedRounds | None) -> Respond:
     model = entrant.hydra or (as_base_model(entrant) if captured else None)
     if model is None:
-        return partial(respond_with_generate, entrant)
+        return partial(_in_batches, partial(respond_with_generate, entrant))
     return partial(respond_in_rounds, entrant, model, captured=captured)
 
 
@@ -321,7 +333,7 @@ def _measure_batch_size(
     brief, longest = _longest_step(entrant, prompts, n_rounds=1 if captured is None else 2)
     answer = _respond_as(brief, captured)
     device = torch.device(entrant.device)
-    rows = choose_batch_size(lambda: answer([longest], 1), device=device, share=share)
+    rows = choose_batch_size(lambda: [*answer([longest], 1)], device=device, share=share)
     if captured is not None:
         captured.forget()
     return fit_batch_size([prompt.padded_length for prompt in prompts], at_most=rows, device=device)
@@ -362,54 +374,67 @@ def _longest_step(
 def respond_in_rounds(
     entrant: LoadedEntrant,
     model: HydraModel,
-    batch: Sequence[AskedPrompt],
+    prompts: Sequence[AskedPrompt],
     batch_size: int,
     *,
     captured: CapturedRounds | None = None,
-) -> list[GeneratedResponse]:
-    """Answer the prompts of one batch, all of one padded length.
+) -> Iterator[list[GeneratedResponse]]:
+    """Answer prompts, the longest first; see `DecodingQueue`.
 
     Args:
         model: The entrant's heads, or the base model of a plain entrant.
-        batch: One to `batch_size` prompts.
         batch_size: Rows of the batch; a batch that is not full is filled up.
         captured: Records its rounds, and keeps them from one batch to the next; None for neither.
     """
-    spec = entrant.spec
-    decoded = decode(
+    queue = DecodingQueue(
         model,
-        batch,
-        decoding_settings(spec, eos_ids=entrant.eos_ids),
+        prompts,
+        decoding_settings(entrant.spec, eos_ids=entrant.eos_ids),
         n_rows=batch_size,
-        prompt_length=batch[0].padded_length,
+        lengths=[prompt.padded_length for prompt in prompts],
         captured=captured,
     )
-    responses = []
-    for row, (prompt, reply) in enumerate(zip(batch, decoded.responses, strict=True)):
-        text = entrant.read(reply.token_ids)
-        diagnostics = {
-            **entrant.circumstances(
-                seed=prompt.seed, batch_size=batch_size, is_compiled=captured is not None
-            ),
-            **(
-                {} if reply.head is None else describe_decoding(reply, read=entrant.read, text=text)
-            ),
-        }
-        response = entrant.respond(
-            prompt, reply.token_ids, end=reply.finish_reason, diagnostics=diagnostics
-        )
-        if isinstance(spec, CustomPoeEntrant) and spec.uncertainty is not None:
-            correctness_prompt = fill_in(
-                spec.uncertainty.correctness_prompt, prompt=prompt.text, response=response.text
+    while done := queue.advance():
+        yield [
+            _read_finished(
+                entrant,
+                model,
+                prompts[each.index],
+                each,
+                circumstances=entrant.circumstances(
+                    seed=prompts[each.index].seed,
+                    batch_size=batch_size,
+                    is_compiled=captured is not None,
+                ),
             )
-            p_correct = _p_correct(
-                entrant, model, correctness_prompt, witness=decoded.witnesses[row : row + 1]
-            )
-            response = replace(
-                response, diagnostics={**response.diagnostics, "p_correct": p_correct}
-            )
-        responses.append(response)
-    return responses
+            for each in done
+        ]
+
+
+def _read_finished(
+    entrant: LoadedEntrant,
+    model: HydraModel,
+    prompt: AskedPrompt,
+    finished: Finished,
+    *,
+    circumstances: Mapping[str, Any],
+) -> GeneratedResponse:
+    spec, reply = entrant.spec, finished.response
+    text = entrant.read(reply.token_ids)
+    described = {} if reply.head is None else describe_decoding(reply, read=entrant.read, text=text)
+    response = entrant.respond(
+        prompt,
+        reply.token_ids,
+        end=reply.finish_reason,
+        diagnostics={**circumstances, **described},
+    )
+    if not isinstance(spec, CustomPoeEntrant) or spec.uncertainty is None:
+        return response
+    correctness_prompt = fill_in(
+        spec.uncertainty.correctness_prompt, prompt=prompt.text, response=response.text
+    )
+    p_correct = _p_correct(entrant, model, correctness_prompt, witness=finished.witness[None])
+    return replace(response, diagnostics={**response.diagnostics, "p_correct": p_correct})
 
 
 def decoding_settings(spec: LocalEntrant, *, eos_ids: Sequence[int]) -> DecodingSettings:

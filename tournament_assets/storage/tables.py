@@ -277,9 +277,9 @@ def rows_of(row_type: type[RowT], table: AnyTable, *, shares_texts: bool = False
             yield row_type(**dict(zip(schema.names, values, strict=True)))
 
 
-def values_of(row: object) -> dict[str, Any]:
+def values_of(row: Any) -> dict[str, Any]:
     """Return a table row's values by column; they are plain, so nothing of them is copied."""
-    return {each.name: getattr(row, each.name) for each in columns_of(type(row))}
+    return {each.name: getattr(row, each.name) for each in fields(row)}
 
 
 def parts_of(table: LoadedTable) -> list[AnyTable]:

@@ -235,15 +235,15 @@ class Progress:
         self._n_left = torch.full_like(self.positions, max_new_tokens)
         self._eos_ids = torch.tensor(eos_ids, dtype=torch.long, device=device)
 
-    def restart(self, other: "Progress") -> None:
-        """Take over another progress in place; it has as many rows."""
+    def take(self, rows: Tensor, other: "Progress") -> None:
+        """Take over in place all rows of another progress, as these rows."""
         for tensor, new in (
             (self.tokens, other.tokens),
             (self.positions, other.positions),
             (self.n_written, other.n_written),
             (self._n_left, other._n_left),
         ):
-            tensor.copy_(new)
+            tensor[rows] = new
 
     @property
     def is_open(self) -> Tensor:

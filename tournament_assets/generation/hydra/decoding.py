@@ -7,8 +7,11 @@ and the jury verifies one next token a round.
 A response does not depend on the others in its batch. Its random numbers are drawn from its
 prompt's own generator before decoding: one to pick the head, then three for each position, to
 draft, to accept and to replace; for the base model one for each position, which is what `generate`
-is given. The shapes of all tensors depend on `n_rows`, `prompt_length` and
-the settings alone: unused rows are filled with copies of the last prompt. On a CPU a response does
+is given. The shapes of all tensors depend on `n_rows`, `prompt_length` and the settings alone:
+unused rows are filled with copies of the last prompt. When a response ends, another prompt takes
+its row (`DecodingQueue`), read alone; attention then looks at as many slots as the row that needs
+most of them, which hides the rest, so that companions can change a response's rounding and nothing
+else. On a CPU a response does
 not depend on its row either, to the last bit, if the MLP's inner width is a multiple of 32, as in
 the published OLMo-2 models: torch computes the last few values of a tensor by other instructions.
 
@@ -27,7 +30,7 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from tournament_assets.foundation.errors import Problems
+from tournament_assets.foundation.errors import InputError, Problems
 from tournament_assets.generation.hydra.decoded import (
     Decoded,
     DecodingMode,
@@ -210,39 +213,175 @@ def decode(
         captured: Records rounds, and holds them from one batch of an entrant to the next; None
             executes them eagerly. Results are the same but for rounding.
     """
-    _check(model, prompts, settings, n_rows=n_rows, prompt_length=prompt_length)
-    rows = [*prompts, *[prompts[-1]] * (n_rows - len(prompts))]
-    n_unseen = _UNSEEN_ON_CUDA if model.device.type == "cuda" else 1
-    with (
-        torch.inference_mode(),
-        decoding_threads(model.n_parameters),
-        _room_for_shapes() if captured else nullcontext(),
-    ):
-        play: Callable[[int], None]
-        if captured is None:
-            rounds = start_rounds(model, rows, settings, prompt_length=prompt_length)
-            play = rounds.play
-        else:
-            rounds, play = captured.start(model, rows, settings, prompt_length=prompt_length)
-        for number in range(settings.max_new_tokens):
-            play(rounds.n_slots(number))
-            if number + 1 < settings.max_new_tokens and (number + 1) % n_unseen:
-                continue
-            # Once all responses are complete, further rounds add nothing.
-            if not rounds.is_open():
-                break
-        written = rounds.read()[: len(prompts)]
-    base = settings.mode is DecodingMode.BASE
-    responses = tuple(
-        Decoded(
-            token_ids=token_ids,
-            finish_reason="stop" if token_ids[-1] in settings.eos_ids else "length",
-            head=None if base else head,
-            verified=verified,
+    if not 1 <= len(prompts) <= n_rows:
+        raise InputError(
+            f"there are {len(prompts)} prompts for {n_rows} rows; expected 1 to {n_rows}"
         )
-        for head, (token_ids, verified) in zip(rounds.heads.tolist(), written, strict=False)
+    queue = DecodingQueue(
+        model,
+        prompts,
+        settings,
+        n_rows=n_rows,
+        lengths=[prompt_length] * len(prompts),
+        captured=captured,
     )
-    return DecodedBatch(responses=responses, witnesses=rounds.witnesses[: len(prompts)].clone())
+    done: list[Finished] = []
+    while new := queue.advance():
+        done += new
+    done.sort(key=lambda each: each.index)
+    return DecodedBatch(
+        responses=tuple(each.response for each in done),
+        witnesses=torch.stack([each.witness for each in done]),
+    )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Finished:
+    """A response that is complete.
+
+    Attributes:
+        index: Its prompt's place among all prompts.
+        witness: See `DecodedBatch`, shape (hidden_size,).
+    """
+
+    index: int
+    response: Decoded
+    witness: Tensor
+
+
+class DecodingQueue:
+    """Prompts that wait for rows, and those that are being answered.
+
+    A row whose response has ended is given to the next prompt as soon as it is looked at: after
+    every round on a CPU, and every `_UNSEEN_ON_CUDA` on a GPU, which would have to be waited for.
+    Only when no prompt waits are rows computed for nothing.
+
+    Args:
+        prompts: At least one; those of the first one's length begin together.
+        n_rows: Rows of the batch; unused ones are filled with copies of the last prompt in it.
+        lengths: Tokens that each prompt is padded to, the longest first.
+        captured: See `decode`.
+        n_unseen: Rounds between two looks; as the device needs unless given.
+    """
+
+    def __init__(
+        self,
+        model: HydraModel,
+        prompts: Sequence[EncodedPrompt],
+        settings: DecodingSettings,
+        *,
+        n_rows: int,
+        lengths: Sequence[int],
+        captured: "CapturedRounds | None" = None,
+        n_unseen: int | None = None,
+    ) -> None:
+        _check(model, prompts, settings, lengths=lengths)
+        self._model, self._prompts, self._settings = model, prompts, settings
+        self._lengths, self._captured = lengths, captured
+        self._n_rows = n_rows
+        self._n_unseen = n_unseen or (_UNSEEN_ON_CUDA if model.device.type == "cuda" else 1)
+        n_first = sum(length == lengths[0] for length in lengths[:n_rows])
+        # Each row's prompt, None where nothing is answered, and when it began, as the length that
+        # it would have had before the first round.
+        self._answered: list[int | None] = [
+            index if index < n_first else None for index in range(n_rows)
+        ]
+        self._lead = [0] * n_rows
+        self._next = n_first
+        self._n_played = 0
+        self._rounds: tuple[Rounds, Callable[[int], None]] | None = None
+
+    def advance(self) -> list[Finished]:
+        """Play until some responses are complete and return them; nothing where none is missing.
+
+        A batch that fails keeps no recorded rounds.
+        """
+        with (
+            torch.inference_mode(),
+            decoding_threads(self._model.n_parameters),
+            _room_for_shapes() if self._captured else nullcontext(),
+        ):
+            try:
+                return self._advance()
+            except BaseException:
+                if self._captured is not None:
+                    self._captured.forget()
+                raise
+
+    def _advance(self) -> list[Finished]:
+        if self._rounds is None:
+            self._rounds = self._begin()
+            self._fill(self._rounds[0])
+        rounds, play = self._rounds
+        while any(index is not None for index in self._answered):
+            leads = zip(self._lead, self._answered, strict=True)
+            lead = max(lead for lead, index in leads if index is not None)
+            play(rounds.n_slots(self._n_played + lead))
+            self._n_played += 1
+            if self._n_played % self._n_unseen and not self._reaches_its_end():
+                continue
+            are_open = rounds.open_rows()
+            ended = [
+                row
+                for row, index in enumerate(self._answered)
+                if index is not None and not are_open[row]
+            ]
+            if ended:
+                done = self._take(rounds, ended)
+                self._fill(rounds)
+                return done
+        return []
+
+    def _begin(self) -> tuple[Rounds, Callable[[int], None]]:
+        first = self._prompts[: self._next]
+        rows = [*first, *[first[-1]] * (self._n_rows - len(first))]
+        if self._captured is not None:
+            return self._captured.start(
+                self._model, rows, self._settings, prompt_length=self._lengths[0]
+            )
+        rounds = start_rounds(self._model, rows, self._settings, prompt_length=self._lengths[0])
+        return rounds, rounds.play
+
+    def _reaches_its_end(self) -> bool:
+        """Return whether a response has as many tokens as it may have."""
+        return any(
+            self._n_played + self._lead[row] - self._lengths[index] + self._lengths[0]
+            == self._settings.max_new_tokens
+            for row, index in enumerate(self._answered)
+            if index is not None
+        )
+
+    def _take(self, rounds: Rounds, rows: Sequence[int]) -> list[Finished]:
+        heads = rounds.heads.tolist()
+        is_base = self._settings.mode is DecodingMode.BASE
+        done: list[Finished] = []
+        for row, (token_ids, verified) in zip(rows, rounds.read(rows), strict=True):
+            response = Decoded(
+                token_ids=token_ids,
+                finish_reason="stop" if token_ids[-1] in self._settings.eos_ids else "length",
+                head=None if is_base else heads[row],
+                verified=verified,
+            )
+            index = self._answered[row]
+            if index is not None:
+                done.append(Finished(index, response, rounds.witnesses[row].clone()))
+            self._answered[row] = None
+        return done
+
+    def _fill(self, rounds: Rounds) -> None:
+        """Give free rows to prompts that wait."""
+        for row, index in enumerate(self._answered):
+            if index is not None or self._next == len(self._prompts):
+                continue
+            length = self._lengths[self._next]
+            prompt = self._prompts[self._next]
+            ids, progress, heads, numbers = _inputs(self._model, [prompt], self._settings, length)
+            rounds.admit(
+                torch.tensor([row], device=self._model.device), ids, progress, heads, numbers
+            )
+            self._answered[row] = self._next
+            self._lead[row] = length - self._lengths[0] - self._n_played
+            self._next += 1
 
 
 class CapturedRounds:
@@ -290,9 +429,10 @@ class CapturedRounds:
             recorded = RecordedRounds(rounds.play, self._recorder(model.device))
             self._kept, self._key = (rounds, recorded), key
         else:
-            rounds = self._kept[0]
-            ids, progress, heads, numbers = _inputs(model, prompts, settings, prompt_length)
-            rounds.restart(ids, progress, heads, numbers, prompt_length=prompt_length)
+            rows = torch.arange(len(prompts), device=model.device)
+            self._kept[0].admit(
+                rows, *_inputs(model, prompts, settings, prompt_length), prompt_length=prompt_length
+            )
         return self._kept
 
 
@@ -384,12 +524,9 @@ def _check(
     prompts: Sequence[EncodedPrompt],
     settings: DecodingSettings,
     *,
-    n_rows: int,
-    prompt_length: int,
+    lengths: Sequence[int],
 ) -> None:
     problems = Problems()
-    if not 1 <= len(prompts) <= n_rows:
-        problems.add(f"there are {len(prompts)} prompts for {n_rows} rows; expected 1 to {n_rows}")
     if settings.n_adapters > model.n_adapters:
         problems.add(
             f"n_adapters is {settings.n_adapters} and the model has {model.n_adapters}; "
@@ -401,7 +538,7 @@ def _check(
             "expected at least 2; name more shards or use mode 'bypass_jury'"
         )
     limit = model.config.max_position_embeddings
-    for index, prompt in enumerate(prompts):
+    for index, (prompt, prompt_length) in enumerate(zip(prompts, lengths, strict=True)):
         if not 1 <= len(prompt.ids) <= prompt_length:
             problems.add(
                 f"prompt {index} takes {len(prompt.ids)} tokens; expected 1 to {prompt_length}"

@@ -97,6 +97,30 @@ class Drafter(ABC):
         )
         self._selection = selection
 
+    def admit(self, rows: Tensor, ids: Tensor, heads: Tensor) -> None:
+        """Read other prompts in the memory of these rows, where recorded rounds find them.
+
+        What the caches hold of the prompts before is overwritten before it is seen.
+
+        Args:
+            rows: Which rows, shape (n_new,).
+            ids: The prompts, padded on the right, shape (n_new, n_tokens).
+            heads: The drawn heads of all rows, shape (n_prompts,).
+        """
+        self.restart(heads)
+        if rows.numel() == heads.numel():
+            self.prefill(ids)
+            return
+        # One prompt at a time has the same shapes however many rows are free at once.
+        for row, prompt in zip(rows, ids, strict=True):
+            alone = self._alone(heads[row[None]], n_slots=prompt.numel())
+            alone.prefill(prompt[None])
+            self._caches.take(row[None], alone._caches)
+
+    @abstractmethod
+    def _alone(self, heads: Tensor, *, n_slots: int) -> "Drafter":
+        """Make a drafter of one row; `heads`: its drawn head, shape (1,)."""
+
     def prefill(self, ids: Tensor) -> None:
         """Read prompts from position 0 on, padded on the right; ids: (n_prompts, n_tokens)."""
         n_rows, length = ids.shape
@@ -153,6 +177,17 @@ class SoloDrafter(Drafter):
         if self._selection.changes is not None:
             self._selection.restart(self._model.drawn(heads, self._n_adapters))
 
+    def _alone(self, heads: Tensor, *, n_slots: int) -> "SoloDrafter":
+        is_base = self._selection.changes is None
+        return SoloDrafter(
+            self._model,
+            HeadSelection() if is_base else self._model.drawn(heads, self._n_adapters),
+            n_adapters=self._n_adapters,
+            temperature=self._temperature,
+            n_prompts=1,
+            n_slots=n_slots,
+        )
+
     def draft(self, tokens: Tensor, positions: Tensor, uniforms: Tensor, *, n_slots: int) -> Drafts:
         """Read one token per prompt and draft one."""
         hidden = self._read(tokens, positions, n_slots=n_slots)[0]
@@ -174,12 +209,22 @@ class LockstepDrafter(Drafter):
     ) -> None:
         jury = model.jury(n_adapters)
         super().__init__(model, jury, n_prompts=heads.numel(), n_slots=n_slots)
+        self._n_adapters = n_adapters
         self._heads = heads.clone()
         self._temperature = temperature
 
     def restart(self, heads: Tensor) -> None:
         """Let other heads draft; all of them read."""
         self._heads.copy_(heads)
+
+    def _alone(self, heads: Tensor, *, n_slots: int) -> "LockstepDrafter":
+        return LockstepDrafter(
+            self._model,
+            heads,
+            n_adapters=self._n_adapters,
+            temperature=self._temperature,
+            n_slots=n_slots,
+        )
 
     def draft(self, tokens: Tensor, positions: Tensor, uniforms: Tensor, *, n_slots: int) -> Drafts:
         """Read one token per prompt and draft one."""

@@ -2,9 +2,10 @@
 
 A round reads and writes tensors in place, has shapes that follow from the settings alone, and never
 waits for the device, so it can be recorded and replayed (see `decoding`). Its results are stored on
-the device and read once, at the end.
+the device and read once for each row, at its end; another prompt may then take the row.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from itertools import accumulate, pairwise
 
@@ -79,7 +80,7 @@ class VerifiedRound:
         """Return the verdicts on kept tokens, prompt by prompt.
 
         Args:
-            is_kept: True where a token is kept, shape (n_rounds, n_prompts).
+            is_kept: True where a token is kept, shape (n_positions, n_prompts).
         """
         by_prompt = is_kept.transpose(0, 1)
         columns = [column.transpose(0, 1)[by_prompt].tolist() for column in self.columns]
@@ -173,18 +174,17 @@ class Rounds:
         numbers: Tensor,
         prompt_length: int,
     ) -> None:
-        self.heads = heads
+        self.heads = heads.clone()
         self._drafter = drafter
         self._settings = settings
         self._progress = progress
         self._numbers = numbers
         self._prompt_length = prompt_length
         device = model.device
-        n_rows, n_rounds, _ = numbers.shape
-        shape = (n_rounds, n_rows)
-        self._number = torch.zeros(1, dtype=torch.long, device=device)
+        n_rows, n_positions, _ = numbers.shape
+        # The last place takes what is written after the end of a response.
+        shape = (n_positions + 1, n_rows)
         self._broken = torch.zeros((), dtype=torch.bool, device=device)
-        self._kept = torch.zeros(shape, dtype=torch.bool, device=device)
         self._verdicts = None
         if settings.mode is DecodingMode.FULL_POE:
             self._verdicts = VerifiedRound.zeros(*shape, n_heads=model.n_heads, device=device)
@@ -195,30 +195,35 @@ class Rounds:
             (n_rows, model.shape.hidden_size), dtype=model.dtype, device=device
         )
 
-    def restart(
-        self, ids: Tensor, progress: Progress, heads: Tensor, numbers: Tensor, *, prompt_length: int
+    def admit(
+        self,
+        rows: Tensor,
+        ids: Tensor,
+        progress: Progress,
+        heads: Tensor,
+        numbers: Tensor,
+        *,
+        prompt_length: int | None = None,
     ) -> None:
-        """Begin another batch of as many rows in the same memory, where recorded rounds find it.
-
-        What the caches hold of the batch before is overwritten before it is seen.
+        """Begin other prompts in the memory of some rows, where recorded rounds find them.
 
         Args:
-            ids: The prompts, padded on the right, shape (n_rows, prompt_length).
-            progress: As when it was made, and the other arguments too.
+            rows: Which rows, shape (n_new,); the responses before are lost.
+            ids: The prompts, padded on the right, shape (n_new, n_tokens).
+            progress: As when it was made, but of the new rows alone, and the other arguments too.
+            prompt_length: The full length from now on; as before unless given.
         """
-        self.heads = heads
-        self._prompt_length = prompt_length
-        self._drafter.restart(heads)
-        self._drafter.prefill(ids)
-        self._progress.restart(progress)
-        self._numbers.copy_(numbers)
-        for tensor in (self._number, self._broken, self._kept, self.witnesses):
-            tensor.zero_()
+        self._prompt_length = prompt_length or self._prompt_length
+        self.heads[rows] = heads
+        self._drafter.admit(rows, ids, self.heads)
+        self._progress.take(rows, progress)
+        self._numbers[rows] = numbers
+        self.witnesses[rows] = 0
 
     def n_slots(self, number: int) -> int:
-        """Return how many slots a round, counted from 0, looks at; rows at their end need fewer.
+        """Return how many slots a round looks at, so many rounds after prompts of full length.
 
-        It depends on no row, because a response's bits may depend on the number of slots.
+        It depends on no row's end, because a response's bits may depend on the number of slots.
         """
         return round_up(self._prompt_length + number, device=self._numbers.device)
 
@@ -230,14 +235,17 @@ class Rounds:
         """
         settings, progress = self._settings, self._progress
         uniforms = self._next_numbers()
+        last = self._numbers.shape[1]
+        places = torch.where(progress.is_open, progress.n_written, last)  # (n_rows,)
         drafts = self._drafter.draft(
             progress.tokens, progress.positions, uniforms[..., 0], n_slots=n_slots
         )
-        self.witnesses.copy_(torch.where(self._number == 0, drafts.witnesses, self.witnesses))
+        is_first = (progress.n_written == 0)[:, None]
+        self.witnesses.copy_(torch.where(is_first, drafts.witnesses, self.witnesses))
         self._broken |= drafts.q[..., 0].isnan().any()  # NaN everywhere or nowhere
         if drafts.jury is None or self._verdicts is None:
             tokens = drafts.tokens
-            self._write(self._tokens, tokens)
+            _write(self._tokens, tokens, places)
         else:
             verdict = verify(
                 drafts.tokens,
@@ -251,26 +259,32 @@ class Rounds:
             tokens = verdict.tokens
             self._broken |= verdict.entropies.isnan().any()
             for column, new in zip(self._verdicts.columns, verdict.columns, strict=True):
-                self._write(column, new)
-        self._write(self._kept, progress.keep(tokens))
-        self._number += 1
+                _write(column, new, places)
+        progress.keep(tokens)
 
-    def is_open(self) -> bool:
-        """Wait for the device, and return whether any response may still grow."""
-        state = torch.stack((self._progress.is_open.any(), self._broken))
-        is_open, is_broken = state.tolist()
+    def open_rows(self) -> list[bool]:
+        """Wait for the device, and return whether each response may still grow."""
+        *are_open, is_broken = torch.cat((self._progress.is_open, self._broken[None])).tolist()
         if is_broken:
             raise GenerationError(
                 "the model's logits hold NaN or infinity; expected numbers; the weights or the "
                 "LoRA shards are broken, or too large for this precision"
             )
-        return bool(is_open)
+        return are_open
 
-    def read(self) -> list[Written]:
-        """Return what each row holds so far."""
-        ends = accumulate(self._kept.sum(dim=0).tolist(), initial=0)
-        tokens = self._tokens.T[self._kept.T].tolist()
-        verified = None if self._verdicts is None else self._verdicts.read(self._kept)
+    def read(self, rows: Sequence[int] | None = None) -> list[Written]:
+        """Return what some rows hold so far, in ascending order; all unless given."""
+        written = self._progress.n_written
+        if rows is not None:
+            chosen = torch.zeros_like(written, dtype=torch.bool)
+            chosen[list(rows)] = True
+            written = written.where(chosen, 0)
+        places = torch.arange(self._tokens.shape[0], device=written.device)
+        is_kept = places[:, None] < written
+        counts = written.tolist()
+        ends = accumulate(counts if rows is None else [counts[row] for row in rows], initial=0)
+        tokens = self._tokens.T[is_kept.T].tolist()
+        verified = None if self._verdicts is None else self._verdicts.read(is_kept)
         return [
             (
                 tuple(tokens[start:end]),
@@ -286,5 +300,8 @@ class Rounds:
         positions = self._progress.n_written.clamp(max=n_positions - 1)
         return self._numbers.gather(1, positions[:, None, None].expand(-1, -1, n_each))[:, 0]
 
-    def _write(self, column: Tensor, new: Tensor) -> None:
-        column.index_copy_(0, self._number, new[None])
+
+def _write(column: Tensor, new: Tensor, places: Tensor) -> None:
+    """Write each row's value at its own place; column: (n_places, n_rows, ...)."""
+    shaped = places.view(1, -1, *[1] * (new.ndim - 1)).expand(1, *new.shape)
+    column.scatter_(0, shaped, new[None])

@@ -53,6 +53,12 @@ class SlotCache:
             values={layer: torch.zeros(shape, dtype=dtype, device=device) for layer in layers},
         )
 
+    def take(self, rows: Tensor, other: "SlotCache") -> None:
+        """Take over in place all rows of another cache, which has no more slots, as these rows."""
+        for mine, others in ((self.keys, other.keys), (self.values, other.values)):
+            for layer, tensor in others.items():
+                mine[layer][rows, :, : tensor.shape[2]] = tensor
+
     def at(self, slots: Tensor, *, n_seen: int | None = None) -> "SlotWriter":
         """Return the cache to give to a layer while it reads tokens for these slots."""
         return SlotWriter(cache=self, slots=slots, n_seen=n_seen)
@@ -155,6 +161,14 @@ class HydraCaches:
     trunk: SlotCache
     heads: SlotCache
     rotary: tuple[Tensor, Tensor]
+
+    def take(self, rows: Tensor, other: "HydraCaches") -> None:
+        """Take over in place the prompts of other caches, as these prompts; see `SlotCache`."""
+        self.trunk.take(rows, other.trunk)
+        n_prompts = next(iter(self.trunk.keys.values())).shape[0]
+        for keys in (*self.heads.keys.values(),)[:1]:  # heads of one layer keep nothing
+            starts = torch.arange(0, keys.shape[0], n_prompts, device=rows.device)
+            self.heads.take((starts[:, None] + rows).flatten(), other.heads)
 
     def locate(self, positions: Tensor, *, n_slots: int | None = None) -> TokenPositions:
         """Prepare one forward pass.
