@@ -56,6 +56,39 @@ def compare_sweeps(title: str, matches: Matches, *, n_peer_permutations: int) ->
     return compare(f"{title}: 5 K x {N_PERMUTATIONS} permutations", engines, rounds=7)
 
 
+def compare_one(title: str, matches: Matches, *, n_peer_permutations: int) -> Comparison:
+    """Time what a tournament runs, one K-factor, beside the textbook's loops."""
+    orderings = draw_orderings(matches, n_permutations=n_peer_permutations)
+    python, scale = PythonElo(matches, orderings), N_PERMUTATIONS / n_peer_permutations
+    part = f"{n_peer_permutations} permutations, scaled" if scale > 1 else ""
+    compute_elo_permutation(matches, k_factor=16.0, n_permutations=1, seed=0)
+    return compare(
+        f"{title}: K = 16 x {N_PERMUTATIONS} permutations",
+        [
+            Engine(
+                "compute_elo_permutation",
+                lambda: compute_elo_permutation(
+                    matches, k_factor=16.0, n_permutations=N_PERMUTATIONS, seed=0
+                ),
+                remark="draws its orderings, too",
+            ),
+            Engine(
+                "pure Python, entrants by name",
+                lambda: python.rate_names(k_factor=16.0),
+                scale=scale,
+                remark=part,
+            ),
+            Engine(
+                "pure Python, entrants as integers",
+                lambda: python.rate_integers(k_factor=16.0),
+                scale=scale,
+                remark=part,
+            ),
+        ],
+        rounds=3,
+    )
+
+
 def compare_exact(title: str, matches: Matches, *, target: float) -> Comparison:
     """Time one K-factor, bit for bit the textbook's, on orderings drawn before."""
     n_entrants = len(matches.entrants)
