@@ -22,11 +22,10 @@ def compare_sweeps(title: str, matches: Matches, *, n_peer_permutations: int) ->
     engines = [
         Engine(
             "k_factor_sweep",
+            # A part of them would be few enough for the loop that needs no compiler.
             lambda: k_factor_sweep(
-                matches, k_factors=K_SWEEP, n_permutations=n_peer_permutations, seed=0
+                matches, k_factors=K_SWEEP, n_permutations=N_PERMUTATIONS, seed=0
             ),
-            scale=scale,
-            remark=part,
         ),
         Engine(
             "pure Python, entrants by name",
