@@ -22,11 +22,10 @@ def compare_sweeps(title: str, matches: Matches, *, n_peer_permutations: int) ->
     engines = [
         Engine(
             "k_factor_sweep",
+            # A part of them would be few enough for the loop that needs no compiler.
             lambda: k_factor_sweep(
-                matches, k_factors=K_SWEEP, n_permutations=n_peer_permutations, seed=0
+                matches, k_factors=K_SWEEP, n_permutations=N_PERMUTATIONS, seed=0
             ),
-            scale=scale,
-            remark=part,
         ),
         Engine(
             "pure Python, entrants by name",
@@ -54,6 +53,39 @@ def compare_sweeps(title: str, matches: Matches, *, n_peer_permutations: int) ->
             )
         )
     return compare(f"{title}: 5 K x {N_PERMUTATIONS} permutations", engines, rounds=7)
+
+
+def compare_one(title: str, matches: Matches, *, n_peer_permutations: int) -> Comparison:
+    """Time what a tournament runs, one K-factor, beside the textbook's loops."""
+    orderings = draw_orderings(matches, n_permutations=n_peer_permutations)
+    python, scale = PythonElo(matches, orderings), N_PERMUTATIONS / n_peer_permutations
+    part = f"{n_peer_permutations} permutations, scaled" if scale > 1 else ""
+    compute_elo_permutation(matches, k_factor=16.0, n_permutations=1, seed=0)
+    return compare(
+        f"{title}: K = 16 x {N_PERMUTATIONS} permutations",
+        [
+            Engine(
+                "compute_elo_permutation",
+                lambda: compute_elo_permutation(
+                    matches, k_factor=16.0, n_permutations=N_PERMUTATIONS, seed=0
+                ),
+                remark="draws its orderings, too",
+            ),
+            Engine(
+                "pure Python, entrants by name",
+                lambda: python.rate_names(k_factor=16.0),
+                scale=scale,
+                remark=part,
+            ),
+            Engine(
+                "pure Python, entrants as integers",
+                lambda: python.rate_integers(k_factor=16.0),
+                scale=scale,
+                remark=part,
+            ),
+        ],
+        rounds=3,
+    )
 
 
 def compare_exact(title: str, matches: Matches, *, target: float) -> Comparison:

@@ -20,7 +20,7 @@ from benchmarks.rating_bradley_terry import (
     rate_file,
 )
 from benchmarks.rating_data import draw_battles, draw_matches
-from benchmarks.rating_elo import compare_exact, compare_sweeps
+from benchmarks.rating_elo import compare_exact, compare_one, compare_sweeps
 
 PACKAGES = (
     "numpy",
@@ -68,6 +68,8 @@ def compare_usual() -> list[Comparison]:
     return [
         compare_sweeps("858 matches x 4", small, n_peer_permutations=100),
         compare_sweeps("60,900 matches x 50", large, n_peer_permutations=4),
+        compare_one("858 matches x 4", small, n_peer_permutations=500),
+        compare_one("60,900 matches x 50", large, n_peer_permutations=4),
         compare_exact("858 matches x 4", small, target=12),
         compare_exact("60,900 matches x 50", large, target=20),
         compare_fits("87,000 battles x 50", arena, rounds=5),

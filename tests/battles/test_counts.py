@@ -194,7 +194,7 @@ def weights_by_tables(tables: NDArray[np.uint16], value: int) -> NDArray[np.int6
         [tables[place, value >> 8 * place & 255] for place in range(8)]
     )
     chances = [24_109, 48_219, 60_273, 64_292, 65_296, 65_497, 65_531, 65_535]
-    return np.searchsorted(chances, quantile, side="right")
+    return np.asarray(np.searchsorted(chances, quantile, side="right"), dtype=np.int64)
 
 
 def as_battles(matches: Matches) -> list[Battle]:

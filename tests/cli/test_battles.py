@@ -343,3 +343,26 @@ def test_files_that_are_wrong_alike_are_told_of_once(tmp_path: Path) -> None:
     assert len(told) == 2
     assert any("in 12 files: unknown format (csv with a, b)" in each for each in told)
     assert any("torn.jsonl: " in each for each in told)
+
+
+def test_counts_of_days_give_the_ratings_of_their_files_together(tmp_path: Path) -> None:
+    quick, method = ("--n-bootstraps", "40", "--json"), ("--method", "bradley-terry")
+    days = []
+    for day in range(2):
+        winners = ("model_a", "model_b", "tie")
+        rows = [
+            {"model_a": "ada", "model_b": "bob", "winner": winners[(n + day) % 3]} for n in range(9)
+        ]
+        named = [{**row, "source": "human", "question_id": f"q{n}"} for n, row in enumerate(rows)]
+        days.append(write_lines(tmp_path / f"{day}.jsonl", *named))
+    together = json.loads(run("rate", *days, *quick, "--save-counts", tmp_path / "both"))
+    assert "0 battles" not in run("rate", days[0], *quick, "--save-counts", tmp_path / "first")
+    added = ("--add", tmp_path / "first")
+    assert json.loads(run("rate", days[1], *quick, *added))["ratings"] == together["ratings"]
+    alone = json.loads(run("rate", "--add", tmp_path / "both", *quick, *method))
+    assert alone["ratings"] == together["ratings"]
+    refused = CliRunner().invoke(
+        command.battles_group, ["rate", str(days[0]), *map(str, added), "--method", "elo"]
+    )
+    assert refused.exit_code == 2
+    assert "bradley-terry alone" in refused.output

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from tournament_assets.battles.columns import (
     BATTLE_SCHEMA,
     DEFAULTS,
+    complete_battle_table,
     encode_battle_table,
     make_battle_table,
     name_codes,
@@ -57,7 +58,7 @@ NO_VERDICT = "no verdict"
 
 _WINNER_ALIASES = {"both_bad": "tie (bothbad)"}
 _BLOCK_BYTES = 16 * 2**20
-_ROWS_AT_ONCE = 262_144
+_ROWS_AT_ONCE = 65_536
 
 
 class DoubtfulError(Exception):
@@ -96,7 +97,9 @@ def read_columns(
     left_out: Counter[str] = Counter()
     try:
         parts = column_parts(path, sample, columns, left_out)
-        return encode_battle_table(parts), dict(sorted((+left_out).items()))
+        return encode_battle_table(map(complete_battle_table, parts)), dict(
+            sorted((+left_out).items())
+        )
     except (DoubtfulError, pa.ArrowException, OSError):
         return _read_rows(battle_rows(path, sample.kind, columns=columns.wanted), columns)
 
@@ -105,6 +108,8 @@ def column_parts(
     path: Path, sample: FileSample, columns: Columns, left_out: Counter[str]
 ) -> Iterator[pa.Table]:
     """Yield the battles of a file a part at a time, and count what is left out, by the reason.
+
+    Columns of which the file has nothing are absent: see `complete_battle_table`.
 
     Raises:
         DoubtfulError: If the file is of a kind that is read row by row, or any battle might be
@@ -201,7 +206,9 @@ def _parquet_parts(path: Path, _: FileSample, columns: Columns) -> Iterator[pa.T
     few = {name for field, names in columns.names.items() for name in names if _is_name(field)}
     as_dictionary = [name for name in present if name in few and _is_text(schema.field(name).type)]
     with pq.ParquetFile(path, read_dictionary=as_dictionary) as file:
-        for batch in file.iter_batches(batch_size=_ROWS_AT_ONCE, columns=present):
+        for batch in file.iter_batches(
+            batch_size=_ROWS_AT_ONCE, columns=present, use_threads=False
+        ):
             yield pa.Table.from_batches([batch])
 
 
@@ -215,7 +222,8 @@ def _is_text(kind: pa.DataType) -> bool:
 
 def _encode_parts(parts: Iterable[pa.Table], columns: Columns) -> tuple[pa.Table, dict[str, int]]:
     left_out: Counter[str] = Counter()
-    table = encode_battle_table(_standard_parts(parts, columns, left_out))
+    standard = _standard_parts(parts, columns, left_out)
+    table = encode_battle_table(map(complete_battle_table, standard))
     return table, dict(sorted((+left_out).items()))
 
 
@@ -243,7 +251,8 @@ def _standard_parts(
         battles = _standard(votes, columns)
         battles = keep(battles, pc.is_valid(battles.column("winner")), NO_VERDICT)
         model_a, model_b = _models(battles)
-        battles = keep(battles, pa.array(model_a != model_b), SELF)
+        if (model_a == model_b).any():
+            battles = keep(battles, pa.array(model_a != model_b), SELF)
         _doubt(battles)
         yield battles
 
@@ -254,11 +263,19 @@ def _models(battles: pa.Table) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     return model_a, model_b
 
 
+_NEEDED = frozenset({"model_a", "model_b", "winner", "source", "question_id"})
+
+
 def _standard(part: pa.Table, columns: Columns) -> pa.Table:
-    """Return the fields of a battle, names as dictionaries, winners still absent where they are."""
-    arrays = []
+    """Return the fields of a battle, names as dictionaries, winners still absent where they are.
+
+    Those of which the part has nothing are left out unless every battle needs a value.
+    """
+    arrays = {}
     for field in BATTLE_SCHEMA:
         present = [name for name in columns.names.get(field.name, ()) if name in part.schema.names]
+        if not present and field.name not in _NEEDED:
+            continue
         values = [_typed(part.column(name), field) for name in present]
         array = _first_present(values, field, part.num_rows)
         if field.name == "winner":
@@ -268,8 +285,8 @@ def _standard(part: pa.Table, columns: Columns) -> pa.Table:
             array = _filled(array, default, field)
         if not field.nullable and field.name != "winner" and array.null_count:
             raise DoubtfulError
-        arrays.append(array)
-    return pa.Table.from_arrays(arrays, names=BATTLE_SCHEMA.names)
+        arrays[field.name] = array
+    return pa.table(arrays)
 
 
 def _typed(column: pa.ChunkedArray, field: pa.Field) -> pa.Array:
@@ -308,8 +325,12 @@ def _filled(array: pa.Array, default: object, field: pa.Field) -> pa.Array:
     if array.null_count == len(array):
         if not _is_name(field.name):
             return pa.repeat(pa.scalar(default, field.type), len(array))
-        codes = pa.repeat(pa.scalar(0, pa.int32()), len(array))
-        return pa.DictionaryArray.from_arrays(codes, pa.array([default], pa.string()))
+        content = str(default).encode()
+        # Made of bytes, because PyArrow would load pandas to make them of a text.
+        ends, codes = np.array([0, len(content)], np.int32), np.zeros(len(array), np.int32)
+        name = pa.Array.from_buffers(pa.string(), 1, [None, *map(pa.py_buffer, (ends, content))])
+        indices = pa.Array.from_buffers(pa.int32(), len(array), [None, pa.py_buffer(codes)])
+        return pa.DictionaryArray.from_arrays(indices, name)
     filled = array.cast(plain_type(field.type)).fill_null(default)
     return filled.dictionary_encode() if _is_name(field.name) else filled
 
@@ -325,25 +346,27 @@ def _renamed(winners: pa.DictionaryArray) -> pa.DictionaryArray:
 
 def _doubt(battles: pa.Table) -> None:
     """Refuse to vouch for a part in which any battle might be wrong."""
+    present = {name: battles.column(name) for name in battles.column_names}
     for name, words in (("winner", WINNERS), ("source", SOURCES), ("presentation", PRESENTATIONS)):
-        if set(_names(battles, name)) - set(words):
+        if name in present and set(_names(battles, name)) - set(words):
             raise DoubtfulError
     for name in ("model_a", "model_b", "judge_model", "dimension"):
-        if not all(map(str.strip, _names(battles, name))):
+        if name in present and not all(map(str.strip, _names(battles, name))):
             raise DoubtfulError
-    question_id, pref = battles.column("question_id"), battles.column("pref")
-    weight = battles.column("weight").to_numpy()
+    doubts = [
+        pc.min(pc.binary_length(present["question_id"])).as_py() == 0,
+        pc.any(pc.utf8_is_space(present["question_id"])).as_py(),
+        *(pc.any(pc.less(present[name], 1)).as_py() for name in {"turn", "sample"} & {*present}),
+    ]
+    if "weight" in present:
+        weight = present["weight"].to_numpy()
+        doubts.append(not (np.isfinite(weight) & (weight > 0.0)).all())
     # 1 where model_a won, 2 where model_b did.
     outcome = name_codes(battles, "winner", {name: n for n, name in enumerate(WINNERS, start=1)})
-    is_won = outcome <= 2
-    doubts = [
-        pc.any(pc.equal(pc.binary_length(question_id), 0)).as_py(),
-        pc.any(pc.utf8_is_space(question_id)).as_py(),
-        (battles.column("inconsistent").to_numpy() & is_won).any(),
-        not (np.isfinite(weight) & (weight > 0.0)).all(),
-        *(pc.any(pc.less(battles.column(name), 1)).as_py() for name in ("sample", "turn")),
-    ]
-    if pref.null_count < len(pref):
+    if "inconsistent" in present:
+        doubts.append((present["inconsistent"].to_numpy() & (outcome <= 2)).any())
+    if "pref" in present and present["pref"].null_count < battles.num_rows:
+        pref = present["pref"]
         has_pref = pref.is_valid().to_numpy()
         preference, of_winner = pref.to_numpy()[has_pref], outcome[has_pref]
         doubts += [

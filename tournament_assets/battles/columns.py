@@ -118,8 +118,14 @@ def name_codes(table: pa.Table, name: str, index_of: Mapping[str, int]) -> NDArr
     codes = [np.zeros(0, dtype=np.int64)]
     for chunk in table.column(name).chunks:
         places = [index_of.get(each, -1) for each in chunk.dictionary.to_pylist()]
-        codes.append(np.array(places, dtype=np.int64)[chunk.indices.to_numpy()])
+        codes.append(np.array(places, dtype=np.int64)[_numbers(chunk.indices)])
     return np.concatenate(codes)
+
+
+def _numbers(indices: pa.Array) -> NDArray[np.int32]:
+    # PyArrow's own conversions load pandas, which takes longer than counting a million battles.
+    values = np.frombuffer(indices.buffers()[1], dtype=np.int32)
+    return values[indices.offset : indices.offset + len(indices)]
 
 
 def battles_per_model(table: pa.Table) -> dict[str, int]:

@@ -13,7 +13,7 @@ import json
 import math
 import zipfile
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -160,7 +160,7 @@ class BattleCounts:
         """Count battles.
 
         Args:
-            part: Columns of `BATTLE_SCHEMA`, all of one dimension.
+            part: All of one dimension; columns of `BATTLE_SCHEMA` that say nothing may be absent.
             shares: Whether a preference finer than the winner would share the win.
 
         Raises:
@@ -169,15 +169,15 @@ class BattleCounts:
         """
         n_battles = part.num_rows
         outcome = name_codes(part, "winner", _OUTCOMES)
-        pref = part.column("pref")
+        present = {name: part.column(name) for name in part.column_names}
         n_soft = 0
-        if pref.null_count < n_battles:
-            values = pref.to_numpy()
+        if "pref" in present and present["pref"].null_count < n_battles:
+            values = present["pref"].to_numpy()
             share = np.array([0.0, 1.0, 0.5])[outcome]
             n_soft = int(np.count_nonzero(~np.isnan(values) & (values != share)))
         is_plain = all(
-            pc.all(pc.equal(part.column(name), 1), min_count=0).as_py()
-            for name in ("weight", "sample")
+            pc.all(pc.equal(present[name], 1), min_count=0).as_py()
+            for name in {"weight", "sample"} & {*present}
         )
         if not is_plain or (shares and n_soft):
             raise UncountableError
@@ -197,8 +197,10 @@ class BattleCounts:
         counts = (
             n_battles,
             int(np.count_nonzero(is_tie)),
-            int(pc.sum(part.column("inconsistent"), min_count=0).as_py()),
-            part.column("question_id").null_count,
+            int(pc.sum(present["inconsistent"], min_count=0).as_py())
+            if "inconsistent" in present
+            else 0,
+            present["question_id"].null_count,
             n_soft,
         )
         self.tally.update(dict(zip(_TALLIES, counts, strict=True)))
@@ -275,7 +277,7 @@ class BattleCounts:
         if not names:
             return
         self._place_of.update(zip(names, range(len(self._place_of), 2**31), strict=False))
-        self._names = np.concatenate([self._names, hashes_of(pa.array(names, pa.string()))])
+        self._names = np.concatenate([self._names, _hash_names(names)])
         n_before, n_needed = len(self._cell_of), len(self._place_of)
         if n_needed > n_before:
             size = 2 ** math.ceil(math.log2(n_needed))
@@ -330,13 +332,22 @@ def hashes_of(texts: pa.Array) -> NDArray[np.uint64]:
     return hashes
 
 
+def _hash_names(names: Sequence[str]) -> NDArray[np.uint64]:
+    """Hash texts as `hashes_of`, without PyArrow, which would load pandas to make a column."""
+    content = [name.encode() for name in names]
+    hashes = np.zeros(len(names), dtype=np.uint64)
+    ends = np.cumsum([0, *map(len, content)])
+    hash_texts(ends, np.frombuffer(b"".join(content), dtype=np.uint8), hashes)
+    return hashes
+
+
 def _random_tables(n_resamples: int, seed: int) -> NDArray[np.uint16]:
     """Return 16 random bits for every byte of a hash, its value and the resample.
 
     Shape (8, 256, n_resamples). Those of a resample do not depend on how many there are.
     """
     words = np.arange(n_resamples * 512, dtype=np.uint64)
-    seeded = hashes_of(pa.array([f"{SCHEME}, seed {seed}"]))[0]
+    seeded = _hash_names([f"{SCHEME}, seed {seed}"])[0]
     # The generator splitmix64, begun at the seed.
     words = seeded + (words + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
     words = (words ^ (words >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
@@ -391,8 +402,11 @@ class CountedBattles:
     def _add(self, part: pa.Table) -> None:
         for source in pc.value_counts(part.column("source").cast(pa.string())).to_pylist():
             self.sources[source["values"]] += source["counts"]
-        has_others = part.column("dimension").null_count
-        names: list[str | None] = list(different_names(part, "dimension"))
+        names: list[str | None] = []
+        has_others = part.num_rows
+        if "dimension" in part.column_names:
+            names += different_names(part, "dimension")
+            has_others = part.column("dimension").null_count
         for dimension in [*names, *([None] if has_others else [])]:
             is_all = len(names) + bool(has_others) == 1
             self._of(dimension).add(
@@ -401,7 +415,9 @@ class CountedBattles:
             )
 
     def _of(self, dimension: str | None) -> BattleCounts:
-        return self.by_dimension.setdefault(dimension, BattleCounts(self.resampling))
+        if dimension not in self.by_dimension:
+            self.by_dimension[dimension] = BattleCounts(self.resampling)
+        return self.by_dimension[dimension]
 
     def save(self, path: Path) -> None:
         """Write a new file of counts; equal battles give equal bytes, in whatever parts they came.

@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 from tournament_assets.battles.columnar import DoubtfulError
 from tournament_assets.battles.columns import (
     Preferences,
+    complete_battle_table,
     different_names,
     encode_battle_table,
 )
@@ -278,7 +279,9 @@ def _pool_counts(
             [
                 BattleFile(
                     file.format,
-                    encode_battle_table(part for of, _, part in waiting if of == place),
+                    encode_battle_table(
+                        complete_battle_table(part) for of, _, part in waiting if of == place
+                    ),
                     file.left_out(),
                     file.settings,
                     file.note(),
