@@ -303,9 +303,7 @@ class _Asking:
     def collect(self, parts: Sequence[JudgeWork], accounts: Accounts, sessions: Sessions) -> None:
         """Read what has ended, which needs no budget and shows what it cost; look again."""
         begun = [part for part in parts if accounts[part.scope].open_batches]
-        at_work = self._ledger.leased_scopes()
-        idle = [part for part in begun if part.scope not in at_work]
-        self._together(lambda session, _: collect_ended(session), idle, sessions)
+        self._together(lambda session, _: collect_ended(session), self._ours(begun), sessions)
         self._look_again(begun, accounts, sessions)
 
     def _look_again(
@@ -341,23 +339,21 @@ class _Asking:
     ) -> dict[JudgingScope, JudgeError]:
         """Ask a few requests of each scope before any is priced; return which judges failed.
 
+        What another run is at work on is that run's to ask and to pay, until it lets go.
+
         Raises:
             BudgetError: If no reply could make the budget hold everything.
         """
         trying = [
             part
-            for part in parts
+            for part in self._ours(parts)
             if sessions[part.scope].terms.prewarms
             and not accounts[part.scope].open_batches
             and len(accounts[part.scope].first) > 1
         ]
         if not trying:
             return {}
-        for part in parts:
-            scope = part.scope
-            self._spending.set(
-                scope, accounts[scope].first, sessions[scope].channel, sessions[scope].seen
-            )
+        self._plan_all(parts, accounts, sessions)
         self._spending.check(is_tried=False)
         failures = self._together(try_out, trying, sessions, goes_on=True)
         for scope in failures:
@@ -413,15 +409,23 @@ class _Asking:
         Raises:
             BudgetError: If it does not.
         """
-        for part in parts:
-            session = sessions[part.scope]
-            requests = accounts[part.scope].first
-            self._spending.set(part.scope, requests, session.channel, session.seen)
+        self._plan_all(parts, accounts, sessions)
         if any(accounts[part.scope].open_batches for part in parts):
             return
         self._spending.check()
         if any(session.terms.prewarms for session in sessions.values()):
             self._say_expected()
+
+    def _plan_all(self, parts: Sequence[JudgeWork], accounts: Accounts, sessions: Sessions) -> None:
+        for part in self._ours(parts):
+            session = sessions[part.scope]
+            requests = accounts[part.scope].first
+            self._spending.set(part.scope, requests, session.channel, session.seen)
+
+    def _ours(self, parts: Sequence[JudgeWork]) -> list[JudgeWork]:
+        """Return the parts that no other run is at work on."""
+        at_work = self._ledger.leased_scopes()
+        return [part for part in parts if part.scope not in at_work]
 
     def _say_expected(self) -> None:
         costs = [cost for cost in self._spending.costs() if cost.usd]
