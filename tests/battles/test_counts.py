@@ -1,6 +1,7 @@
 """Counts of battles against a slow, obvious reference, against drawn prompts, and in parts."""
 
 import itertools
+import os
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -141,6 +142,28 @@ def test_counts_of_another_seed_or_number_of_resamples_are_refused(
     path.write_bytes(path.read_bytes()[:-40])
     (problem,) = problems_of(lambda: CountedBattles(FEW, "winner").add_file(path))
     assert "cannot be read as counts" in problem
+
+
+@pytest.mark.parametrize("name", ["0/pairs", "0/totals", "0/sums", "a compressed file", "a pipe"])
+def test_a_file_of_counts_that_somebody_else_has_written_is_refused(
+    tmp_path: Path, name: str
+) -> None:
+    path = tmp_path / "counts.npz"
+    count([fight()]).save(path)
+    with np.load(path, allow_pickle=False) as file:
+        arrays = {each: file[each] for each in file.files}
+    path.unlink()
+    if name == "a pipe":
+        os.mkfifo(path)
+    elif name in arrays:
+        arrays[name] = -1 - arrays[name]
+        np.savez(path, **arrays)
+    else:
+        np.savez_compressed(path, **arrays)
+    counted = CountedBattles(FEW, "winner")
+    (problem,) = problems_of(lambda: counted.add_file(path))
+    assert "cannot be read as counts" in problem
+    assert not counted.n_battles
 
 
 @pytest.mark.parametrize(

@@ -34,6 +34,7 @@ from tournament_assets.battles.count_kernels import (
 from tournament_assets.battles.files import new_file
 from tournament_assets.foundation.errors import InputError
 from tournament_assets.foundation.estimates import Resampling
+from tournament_assets.foundation.input_files import MOST_ROWS_BYTES, open_input
 from tournament_assets.ratings.bradley_terry import DrawWins, ResampledWins
 
 MANY_BATTLES = 65_536
@@ -222,7 +223,23 @@ class BattleCounts:
         }
 
     def add_content(self, content: Mapping[str, Any]) -> None:
-        """Add what `content` returned for further battles."""
+        """Add what `content` returned for further battles.
+
+        Raises:
+            ValueError: If it is not what `content` returns.
+        """
+        pairs, sums = content["pairs"], content["sums"]
+        n_models, n_pairs = len(content["models"]), len(content["totals"])
+        is_whole = pairs.shape == (n_pairs, 2) and sums.shape == (n_pairs, self._resampling.n)
+        if not is_whole or any(
+            part.size and not 0 <= part.min() <= part.max() <= most
+            for part, most in (
+                (pairs, n_models - 1),
+                (content["totals"], np.iinfo(np.int64).max // 2),
+                (sums, np.iinfo(np.int64).max // 2),
+            )
+        ):
+            raise ValueError("the counts are not of these models")
         self._place(content["models"])
         places = np.array([self._place_of[name] for name in content["models"]], dtype=np.int64)
         first, second = places[content["pairs"]].reshape(-1, 2).T
@@ -454,7 +471,12 @@ class CountedBattles:
             InputError: If it holds no counts, or of another scheme, seed or number of resamples.
         """
         try:
-            with np.load(path, allow_pickle=False) as file:
+            with (
+                open_input(path, most=MOST_ROWS_BYTES) as opened,
+                np.load(opened, allow_pickle=False) as file,
+            ):
+                if any(each.compress_type for each in file.zip.infolist()):
+                    raise ValueError("counts are written as they are, so that reading has bounds")
                 header = json.loads(bytes(file["header"]).decode())
                 problems = [
                     f"{path}: {name} is {header.get(name)!r}; expected {value!r}, so that the "
