@@ -65,7 +65,7 @@ def _a_tie_for_indecision(outcome: Outcome) -> Outcome:
     [
         (rating_assets, "pairwise_winrates", _a_win_more, "win_rate_a"),
         (standings, "_standings", _a_place_less, "rank_worst"),
-        (standings, "fit_bradley_terry", _a_hair_higher, "rating"),
+        (standings, "rate_wins", _a_hair_higher, "rating"),
         (verdict_parsing, "reconcile_swap", _a_tie_for_indecision, "outcome"),
     ],
 )

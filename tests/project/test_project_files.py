@@ -291,7 +291,9 @@ def test_a_project_gets_a_home_of_its_own_with_settings(tmp_path: Path) -> None:
     assert home == (tmp_path / ".dagster_home").resolve()
     settings = yaml.safe_load((home / "dagster.yaml").read_text(encoding="utf-8"))
     assert settings["telemetry"] == {"enabled": False}
-    assert [path.name for path in home.iterdir()] == ["dagster.yaml"]
+    files = [path for path in home.rglob("*") if path.is_file()]
+    assert {path.suffix for path in files} == {".yaml", ".db"}
+    assert {path.stat().st_mode & 0o777 for path in files if path.suffix == ".db"} == {0o600}
 
 
 def test_a_home_that_is_configured_is_used(tmp_path: Path) -> None:

@@ -136,6 +136,7 @@ def test_a_pair_stands_alike_wherever_its_entrants_stand_among_many() -> None:
     as_drawn, turned = stand(np.arange(60)), stand(order)
     for side in ("low", "high"):
         ends, others = (getattr(each.differences, side) for each in (as_drawn, turned))
+        # Sums in another order differ in their last bits.
         np.testing.assert_allclose(others, ends[np.ix_(order, order)], rtol=1e-12)
     assert (turned.is_above == as_drawn.is_above[np.ix_(order, order)]).all()
     assert np.isinf(as_drawn.differences.low).any()

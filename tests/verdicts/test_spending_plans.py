@@ -103,6 +103,7 @@ def test_the_expected_cost_lies_between_the_least_and_the_most_and_learns_from_r
         plan.set(SCOPES[0], requests(0), "batch", seen)
         (cost,) = plan.costs()
     assert cost.usd is not None
+    # Sums in another order differ in their last bits.
     assert cost.least_usd <= cost.usd + 1e-12
     assert cost.usd <= cost.most_usd + 1e-12
     mean, error = seen.reply_tokens or (0.0, 0.0)
