@@ -1,6 +1,5 @@
 import io
 import json
-import math
 import re
 from dataclasses import replace
 from typing import Any
@@ -9,7 +8,6 @@ import pytest
 from rich.console import Console
 
 from tests.judging.prices import OPUS
-from tournament_assets.foundation.formatting import format_usd
 from tournament_assets.judging.costs.estimates import JudgingEstimate, Observation, Workload
 from tournament_assets.judging.costs.prices import Budget, Cost
 from tournament_assets.reports.cost_estimate import (
@@ -262,4 +260,5 @@ def test_a_budget_that_short_replies_could_hold_is_left_to_the_first_replies_to_
     assert not priced(1.1).is_decided_by_trial
     # Not even the shortest replies would make this enough, and the sum that is named is the plan's.
     problem = priced(0.01).budget_problem or ""
-    assert format_usd(math.ceil((1.75 + planned) * 100) / 100) in problem
+    named = float(problem.split("usd to $")[1].split(",")[0])
+    assert 1.75 + planned < named < 1.75 + planned + 2 * 500.0

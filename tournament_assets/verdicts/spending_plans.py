@@ -11,6 +11,9 @@ from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING
 
+import numpy as np
+from numpy.typing import NDArray
+
 from tournament_assets.foundation.errors import InputError
 from tournament_assets.foundation.formatting import format_plural, hint_at
 from tournament_assets.judging.batch_service import Channel
@@ -259,8 +262,15 @@ class SpendingPlan:
                 planned,
                 what=f"asking {n_requests} of {', '.join(models)}",
                 model=(unpriced or models)[0],
-                enough_usd=sum(cost.most_usd for cost in costs),
+                enough_usd=self.enough_usd(),
             )
+
+    def enough_usd(self) -> float:
+        """Return what everything planned may cost, the last request at its highest cost."""
+        with self._lock:
+            rests = [rest for rest in self._rests.values() if rest.requests]
+        dearest = [float(most.max()) for rest in rests if (most := self._most(rest)) is not None]
+        return sum(cost.most_usd for cost in self.costs()) + max(dearest, default=0.0)
 
     def may_exceed(self) -> bool:
         """Return whether the budget may not hold everything planned at `max_tokens`.
@@ -271,17 +281,14 @@ class SpendingPlan:
             budget = self._ledger.draw_up_budget(self.terms)
             if budget is None or self._is_tight:
                 return self._is_tight
-            most = 0.0
-            for rest in self._rests.values():
-                dollars = most_usd(
-                    rest.requests,
-                    self.terms.prices,
-                    rest.channel,
-                    prefix_tokens=rest.seen.least_read,
-                )
-                most += 0.0 if dollars is None else float(dollars.sum())
+            dollars = [self._most(rest) for rest in self._rests.values()]
+            most = sum(float(each.sum()) for each in dollars if each is not None)
             self._is_tight = most > budget.left_usd
             return self._is_tight
+
+    def _most(self, rest: _Rest) -> NDArray[np.float64] | None:
+        prices, read = self.terms.prices, rest.seen.least_read
+        return most_usd(rest.requests, prices, rest.channel, prefix_tokens=read)
 
     def _cost(self, rest: _Rest) -> ExpectedCost:
         columns, terms, seen = rest.requests.columns, self.terms, rest.seen
@@ -354,7 +361,7 @@ class ScopeApproval:
 
     def enough_usd(self) -> float:
         """Return what everything planned may cost."""
-        return sum(cost.most_usd for cost in self._plan.costs())
+        return self._plan.enough_usd()
 
 
 def build_approval(terms: BudgetTerms, *, ledger: "Ledger") -> ScopeApproval:

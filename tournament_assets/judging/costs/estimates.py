@@ -456,14 +456,15 @@ class JudgingEstimate:
         names = ", ".join(unpriced or [each.judge_model for each in self.by_judge])
         # Where pairs stop early the budget is asked round by round.
         next_round = self if self.rounds is None else self.rounds.now
-        planned = enough = next_round.planned_usd
+        planned = next_round.planned_usd
         if planned and self.has_trial:
             planned = sum(each._least_usd for each in next_round.by_judge)
         return self.budget.problem(
             planned,
             what=f"judging the {self.mode} by {names}",
             model=unpriced[0] if unpriced else self.judge_model,
-            enough_usd=enough or 0.0,
+            # All rounds, and the last requests, each of which has to fit at its highest cost.
+            enough_usd=(self.planned_usd or 0.0) + 2 * (self.most_usd or 0.0) / max(1, self.to_ask),
         )
 
 
