@@ -189,7 +189,10 @@ def ask_together(
     goes_on = options.allow_partial and len({part.judge.model for part in work}) > 1
     asking = _Asking(plan, ledger, options, one_at_a_time(log), goes_on, failed_since)
     accounts = {part.scope: asking.look(part) for part in work}
-    totals = {scope: Tally(total=own.total, answered=own.total) for scope, own in accounts.items()}
+    totals = {
+        scope: Tally(total=account.total, answered=account.total)
+        for scope, account in accounts.items()
+    }
     parts = [
         part
         for part in work

@@ -399,8 +399,8 @@ class _Settlement:
         session.tally.total, session.tally.answered = account.total, account.answered
         session.progress.advance(session.tally.answered, session.tally.total)
         if not session.terms.may_pay_again:
-            asked = account.select(RequestState.UNASKED, RequestState.UNREADABLE)
-            withhold_unparsable(session, set(keys_of(asked)))
+            requests = account.select(RequestState.UNASKED, RequestState.UNREADABLE)
+            withhold_unparsable(session, set(keys_of(requests)))
         if (since := session.terms.failed_since) is not None:
             positions = KeyPositions(self._requests)
             self._given_up = session.ledger.failed_keys(positions, since=since).keys()
