@@ -51,7 +51,7 @@ UP_TO_DATE = "up_to_date"
 
 @dataclass(frozen=True)
 class RecipeBook:
-    """The recipes of one tournament, as they are until `forget` is called.
+    """The recipes of one tournament, as they are when they are first read.
 
     Attributes:
         plan: The tournament.
@@ -64,13 +64,14 @@ class RecipeBook:
     instance: dg.DagsterInstance
     told: Mapping[str, Rubric] = field(default_factory=dict)
     known: Sequence[InputVersion] | None = None
-    _versions: dict[str, Mapping[str, str]] = field(default_factory=dict)
+    _versions: dict[str, dict[str, str]] = field(default_factory=dict)
     _newest: dict[Place, dg.EventLogRecord | None] = field(default_factory=dict)
 
-    def forget(self) -> None:
-        """Read again what is stored, after something has run."""
-        self._versions.clear()
-        self._newest.clear()
+    def note(self, place: Place, version: str) -> None:
+        """Take note of what was made since, and of its content hash."""
+        self._newest.pop(place, None)
+        if place.asset in self._versions:
+            self._versions[place.asset][place.partition] = short(version)
 
     @cached_property
     def rows(self) -> Mapping[str, AssetRow]:
@@ -94,7 +95,7 @@ class RecipeBook:
             self._versions[place.asset] = self._versions_of(place.asset)
         return self._versions[place.asset].get(place.partition)
 
-    def _versions_of(self, asset: str) -> Mapping[str, str]:
+    def _versions_of(self, asset: str) -> dict[str, str]:
         if asset not in self.rows:
             found = _foreign_version(dg.AssetKey.from_user_string(asset), self.instance)
             return {} if found is None else {"": found}
