@@ -61,7 +61,6 @@ _RESOURCES: Mapping[str, type] = {
 }
 _Context = dg.AssetExecutionContext | dg.OpExecutionContext
 _BACKFILL_TAG = "dagster/backfill"
-CODE_VERSION_TAG = "dagster/code_version"
 _DEVELOPMENT_VARIABLE = "DAGSTER_IS_DEV_CLI"
 """Set by `dagster dev` and `dg dev`."""
 _TABLE = dg.DagsterType(
@@ -201,7 +200,10 @@ def provenance_tags(
         pointer: The newest event before anything was read.
         run_id: The run's, which stands for the version of an asset without settings.
     """
-    tags = {CODE_VERSION_TAG: _code_version(book.plan, row) or run_id}
+    tags = {
+        "dagster/code_version": _code_version(book.plan, row) or run_id,
+        "dagster/data_version_is_user_provided": "true",
+    }
     observed = {each.asset: each.version for each in book.inputs if each.partition is None}
     for name in dict.fromkeys((*row.inputs_among(book.rows), *row.after)):
         if name in book.rows:

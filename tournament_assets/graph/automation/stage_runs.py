@@ -5,6 +5,7 @@ The engine of `graph/plain_runs.py` makes what a step is for; the step records i
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, cast
 
 import dagster as dg
@@ -222,7 +223,7 @@ class StageRunner:
         texts = {name: value for row in rows for name, value in row.told(self._engine.told).items()}
         told = rubrics_told(texts.get("rubrics"), texts.get("instructions"))
         # Inputs as they are now: what changes meanwhile is out of date afterwards.
-        book = RecipeBook(self._plan, self._instance, told=told)
+        book = replace(self._fresh.book, told=told, known=None, _versions={})
         for row in rows:
             self._make(row, key, context, book)
 
@@ -246,6 +247,7 @@ class StageRunner:
             metadata=metadata,
             tags={
                 **tags,
+                **{f"dagster/partition/{axis}": name for axis, name in _axes_of(key).items()},
                 DATA_VERSION_TAG: str(made.version),
                 MADE_WITH_TAG: made_with(plan, row, options),
             },
@@ -255,7 +257,7 @@ class StageRunner:
             each.note(place, str(made.version))
         checks = [*made.checks]
         if row.name == ROOT:
-            checks.append(up_to_date(RecipeBook(plan, self._instance)))
+            checks.append(up_to_date(replace(book, told={}, _versions={})))
             context.log_event(cast("Any", check_evaluation(materialization.asset_key, checks[-1])))
         self._failed += [check for check in checks if not check.passed]
         self._metadata.setdefault(row.name, []).append(
@@ -266,3 +268,7 @@ class StageRunner:
 
 def _label(key: PartitionKey) -> str:
     return str(key).replace("|", " · ")
+
+
+def _axes_of(key: PartitionKey) -> Mapping[str, str]:
+    return key.keys_by_dimension if isinstance(key, dg.MultiPartitionKey) else {}
