@@ -81,4 +81,4 @@ def test_a_reader_that_cannot_be_used_is_said(name: str, said: str) -> None:
 def test_an_error_of_a_reader_is_a_files_reason(archive: SmallArchive) -> None:
     archive.put("ada", "t1-add", "run1", {**failed_document(), "transcript": {"messages": 3}})
     (broken,) = archive.read()[1].broken
-    assert "TypeError" in broken.problem
+    assert "TypeError" in broken.reason

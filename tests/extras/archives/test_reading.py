@@ -32,7 +32,7 @@ def test_a_file_that_is_no_run_is_listed_with_its_reason(
     archive.put(*CELL, text)
     _, contents = archive.read()
     (broken,) = contents.broken
-    assert said in broken.problem
+    assert said in broken.reason
     assert (broken.model_id, broken.task, broken.run) == CELL
     assert broken.path == "vendor_ada-2/t1-add/run1.json"
     assert len(contents.runs) == 35
@@ -41,7 +41,7 @@ def test_a_file_that_is_no_run_is_listed_with_its_reason(
 def test_a_file_that_is_no_text_is_listed(archive: SmallArchive) -> None:
     archive.run_path(*CELL).write_bytes(b'{"run_score": "\xff\xfe"}')
     _, contents = archive.read()
-    assert "UnicodeDecodeError" in contents.broken[0].problem
+    assert "UnicodeDecodeError" in contents.broken[0].reason
 
 
 def test_what_nobody_planned_is_in_no_number_and_is_listed(archive: SmallArchive) -> None:

@@ -14,11 +14,7 @@ from tournament_assets.cli.options import (
     open_console,
     show_report,
 )
-from tournament_assets.extras.archives.audit import (
-    archive_audit_sections,
-    archive_audit_values,
-    audit_archive,
-)
+from tournament_assets.extras.archives.audit import audit_archive
 from tournament_assets.extras.archives.config import Rejudging, load_archive_config
 from tournament_assets.extras.archives.questions import cost_sentence, require_rejudging
 from tournament_assets.extras.archives.reading import read_archive
@@ -29,9 +25,9 @@ from tournament_assets.extras.archives.rejudging import (
     result_section,
 )
 from tournament_assets.extras.archives.report import (
+    archive_audit_document,
     archive_report_document,
-    archive_report_values,
-    compare_archive,
+    archive_values,
     write_archive_tables,
 )
 from tournament_assets.foundation.errors import InputError, JudgeError
@@ -88,14 +84,9 @@ def archive_audit_command(archive: Path, exclude: frozenset[str], as_json: bool)
 
     Findings about tasks never change the exit code: they are for a person to look at.
     """  # noqa: D301 (\b tells click to keep the lines that follow)
-    contents = read_archive(load_archive_config(archive), exclude=exclude)
-    audit = audit_archive(contents)
-    show_report(
-        Document(contents.config.shown_title, archive_audit_sections(audit)),
-        lambda: archive_audit_values(audit),
-        as_json=as_json,
-    )
-    if not audit.passed:
+    audit = audit_archive(read_archive(load_archive_config(archive), exclude=exclude))
+    show_report(archive_audit_document(audit), lambda: archive_values(audit), as_json=as_json)
+    if audit.outages:
         click.get_current_context().exit(1)
 
 
@@ -168,11 +159,11 @@ def archive_report_command(
 
     With --markdown OUT.md every table is also written as CSV into OUT_tables/.
     """
-    comparison = compare_archive(read_archive(load_archive_config(archive), exclude=exclude))
-    tables_folder = "" if markdown_path is None else write_archive_tables(markdown_path, comparison)
+    audit = audit_archive(read_archive(load_archive_config(archive), exclude=exclude))
+    tables_folder = "" if markdown_path is None else write_archive_tables(markdown_path, audit)
     show_report(
-        archive_report_document(comparison, tables_folder=tables_folder),
-        lambda: archive_report_values(comparison),
+        archive_report_document(audit, tables_folder=tables_folder),
+        lambda: archive_values(audit),
         as_json=as_json,
         markdown_path=markdown_path,
     )

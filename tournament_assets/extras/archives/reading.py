@@ -1,7 +1,7 @@
 """Reads an archive of scored runs, which has a folder per model, with the archive's reader."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, fields
+from dataclasses import fields
 from glob import escape
 from pathlib import Path
 from typing import Any
@@ -46,7 +46,7 @@ def read_archive(archive: ArchiveFile, *, exclude: frozenset[str] = frozenset())
     tasks = _planned_tasks(
         archive,
         seen={file.task for files in by_model.values() for file in files},
-        logged={each.task for each in log_failures if each.task and not each.names_stranger},
+        logged={line.task for line in log_failures if line.task and not line.names_stranger},
     )
     planned, unplanned = _sort_files(archive, by_model, tasks)
     outcomes = [_read_planned(archive, model_id, file) for (model_id, *_), file in planned]
@@ -86,8 +86,8 @@ def _read_planned(archive: ArchiveFile, model_id: str, file: RunFile) -> Archive
     try:
         return read_run(archive, model_id, file)[0]
     except UNUSABLE as error:
-        tier, place = archive.config.harness.tier(file.task), _shown(file.path, archive.folder)
-        return BrokenFile(model_id, file.task, file.run, tier, place, reason_of(error))
+        place = _shown(file.path, archive.folder)
+        return BrokenFile(model_id, file.task, file.run, place, reason_of(error))
 
 
 def _check_excluded(config: ArchiveConfig, exclude: frozenset[str]) -> None:
@@ -181,8 +181,11 @@ def _read_logs(archive: ArchiveFile, exclude: frozenset[str]) -> tuple[int, tupl
                 continue
             owner = files[path] if entry.model is None else names.get(entry.model)
             place = f"{_shown(path, archive.base)}:{number}"
+            is_stranger = entry.model is not None and owner is None
             if owner not in exclude:
-                failures.append(LogFailure(**asdict(entry), model_id=owner, place=place))
+                failures.append(
+                    LogFailure(owner, entry.kind, entry.task, entry.run, place, is_stranger)
+                )
     return len(files), tuple(failures)
 
 

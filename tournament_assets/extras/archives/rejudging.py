@@ -25,12 +25,12 @@ from tournament_assets.extras.archives.questions import (
 )
 from tournament_assets.extras.archives.reading import UNUSABLE, is_close, read_run, reason_of
 from tournament_assets.extras.archives.runs import ArchiveContents, ArchivedRun
-from tournament_assets.extras.archives.tables import Table, fact, format_score
 from tournament_assets.foundation.errors import TournamentError
+from tournament_assets.foundation.formatting import format_number
 from tournament_assets.judging.batch_service import AsksDirectly
 from tournament_assets.judging.requests.columns import ModelRequest
 from tournament_assets.ledger import Ledger
-from tournament_assets.reports.report_tables import Document, ReportSection
+from tournament_assets.reports.report_tables import Document, ReportSection, ReportTable
 from tournament_assets.storage.atomic_files import write_bytes_atomically
 from tournament_assets.tournament.judges import Waiting
 
@@ -41,15 +41,6 @@ _CHANGED = "the file has changed since the judge was asked; run again"
 def _shorten(text: str) -> str:
     line = " ".join(text.split()) or "no reason"
     return line if len(line) <= 60 else f"{line[:59]}…"
-
-
-_FAILED = (
-    fact("run", at="run.path"),
-    fact("recorded", "recorded score", format_score, at="run.judge.recorded"),
-    fact("reason", "what the file holds as the reason", _shorten, at="run.judge.reason"),
-    fact("now", show=lambda problem: problem or "can be judged again", at="problem"),
-)
-"""One row per run whose judging failed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -272,7 +263,13 @@ def rejudging_document(
     )
     section = ReportSection("Judging", ("Nothing to judge again: no judging failed.",))
     if failed:
-        table = Table(_FAILED, failed).shown("run", "recorded", "reason", "now", n_labels=4)
+        columns = {
+            "run": lambda each: each.run.path,
+            "recorded score": lambda each: format_number(each.run.judge.recorded, decimals=3),
+            "what the file holds as the reason": lambda each: _shorten(each.run.judge.reason),
+            "now": lambda each: each.problem or "can be judged again",
+        }
+        table = ReportTable.of(failed, columns, n_labels=4)
         section = ReportSection("Judging that failed", (_failure_sentence(failed),), (("", table),))
     return Document(archive.config.shown_title, [section], [warning] if off else [])
 
