@@ -11,11 +11,14 @@ CELL = ("ada", "t1-add", "run1")
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ('{"run_score": 0.4, "tra', "is cut off in line 1"),
-        ('{"run_score": 0.4,', "is cut off in line 1"),
-        ("", "the file is empty"),
-        ("<html>Bad gateway</html>", "is not JSON in line 1"),
-        ("[1, 2]", "holds list; expected a JSON object"),
+        (
+            '{"run_score": 0.4, "tra',
+            "is no JSON object (Unterminated string starting at in line 1)",
+        ),
+        ('{"run_score": 0.4,', "property name enclosed in double quotes in line 1"),
+        ("", "Expecting value in line 1"),
+        ("<html>Bad gateway</html>", "Expecting value in line 1"),
+        ("[1, 2]", "it holds list"),
         ('{"transcript": "x"}', "run_score is missing"),
         ('{"run_score": "0.4"}', "run_score is '0.4'; expected a number from 0 to 1"),
         ('{"run_score": NaN}', "run_score is nan"),
@@ -23,7 +26,7 @@ CELL = ("ada", "t1-add", "run1")
         ('{"run_score": 1.5}', "run_score is 1.5"),
         ('{"run_score": 0.5, "completion_result": {"score": -1}}', "completion_result.score is -1"),
         ('{"run_score": 0.5, "judge_result": "good"}', "judge_result is 'good'; expected an obj"),
-        ("[" * 100_000, "is not JSON (RecursionError)"),
+        ("[" * 100_000, "(RecursionError)"),
     ],
 )
 def test_a_file_that_is_no_run_is_listed_with_its_reason(

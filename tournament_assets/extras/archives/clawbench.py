@@ -5,7 +5,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tournament_assets.extras.archives.documents import (
-    BrokenRunError,
     Edit,
     is_blank,
     number_of,
@@ -21,6 +20,7 @@ from tournament_assets.extras.archives.harness import (
     ScoredRun,
     Weighting,
 )
+from tournament_assets.foundation.errors import InputError
 from tournament_assets.recorded.sample_formats import value_at
 
 _FLOOR = 0.9999
@@ -74,7 +74,7 @@ class ClawBench(RewritingReader):
         """Read a run from the content of its file."""
         run_score = score_at(document, "run_score")
         if run_score is None:
-            raise BrokenRunError("run_score is missing; expected the run's score")
+            raise InputError("run_score is missing; expected the run's score")
         scores = {name: score_at(document, key) for name, key in _COMPONENTS.items()}
         is_at_ceiling = (scores["completion"] or 0.0) >= _FLOOR
         with_judge = _AT_CEILING if is_at_ceiling else _WITHOUT_JUDGE
@@ -104,8 +104,7 @@ class ClawBench(RewritingReader):
     ) -> Sequence[Edit]:
         """Return the new `judge_result` and `run_score`, each with its old value kept."""
         before = document["judge_result"]
-        recorded = number_of(before.get("passing_threshold"))
-        threshold = new.threshold if recorded is None else recorded
+        threshold = number_of(before.get("passing_threshold"))
         fields = {
             "score": new.score,
             "reason": new.reason,
@@ -137,7 +136,7 @@ def _says_something(message: Any) -> bool:
 def _judge(document: Mapping[str, Any]) -> JudgeOutcome:
     result = document.get("judge_result") or {}
     if not isinstance(result, Mapping):
-        raise BrokenRunError(f"judge_result is {result!r:.80}; expected an object")
+        raise InputError(f"judge_result is {result!r:.80}; expected an object")
     if not result.get("enabled"):
         return JudgeOutcome()
     score = score_at(document, "judge_result.score")

@@ -1,8 +1,7 @@
 """`tournament archive audit | rejudge | report`."""
 
 import os
-from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager, closing
+from contextlib import closing
 from pathlib import Path
 
 import click
@@ -15,14 +14,15 @@ from tournament_assets.cli.options import (
     show_report,
 )
 from tournament_assets.extras.archives.audit import audit_archive
-from tournament_assets.extras.archives.config import Rejudging, load_archive_config
-from tournament_assets.extras.archives.questions import cost_sentence, require_rejudging
+from tournament_assets.extras.archives.config import load_archive_config
+from tournament_assets.extras.archives.questions import require_rejudging
 from tournament_assets.extras.archives.reading import read_archive
 from tournament_assets.extras.archives.rejudging import (
+    cost_sentence,
     find_failed_judgings,
     rejudge_runs,
     rejudging_document,
-    result_section,
+    result_document,
 )
 from tournament_assets.extras.archives.report import (
     archive_audit_document,
@@ -31,13 +31,10 @@ from tournament_assets.extras.archives.report import (
     write_archive_tables,
 )
 from tournament_assets.foundation.errors import InputError, JudgeError
-from tournament_assets.judging.batch_service import AsksDirectly
 from tournament_assets.ledger import Ledger
 from tournament_assets.project.project_files import default_ledger_url
 from tournament_assets.providers.openers import JudgeConnection, judge_problems
-from tournament_assets.reports.report_tables import Document
 from tournament_assets.reports.terminal import print_document, print_text
-from tournament_assets.tournament.judges import Judge
 
 _archive_argument = click.argument("archive", type=click.Path(path_type=Path))
 
@@ -103,48 +100,38 @@ def archive_rejudge_command(archive: Path, dry_run: bool, limit: int | None) -> 
     values stay in the file, beside the new ones, as judge_result_before and run_score_before.
     """
     described = load_archive_config(archive)
-    rejudging, _ = require_rejudging(described)
+    rejudging = require_rejudging(described)
     contents = read_archive(described)
     failed = list(find_failed_judgings(described, contents))
     console = open_console(width=120)
     print_document(rejudging_document(described, contents, failed), console)
-    chosen = [each for each in failed if each.request is not None][:limit]
+    chosen = [failure for failure in failed if failure.request is not None][:limit]
     if dry_run and chosen:
-        requests = [each.request for each in chosen if each.request is not None]
+        requests = [failure.request for failure in chosen if failure.request is not None]
         print_text(cost_sentence(requests, rejudging), console)
     if dry_run or not chosen:
         return
-    connect = _judge_of(rejudging, folder=described.base, environment=os.environ)
+    problems = judge_problems(rejudging.judge, os.environ)
+    if problems:
+        raise InputError(problems)
+    judges = JudgeConnection.from_environment(os.environ, described.base)
     ledger_url = os.environ.get("TOURNAMENT_LEDGER_URL") or default_ledger_url(described.base)
     with closing(Ledger(ledger_url)) as ledger:
         result = rejudge_runs(
             described,
             chosen,
             ledger=ledger,
-            connect=connect,
+            connect=lambda: judges.service(rejudging.judge),
             log=lambda message: echo(message, err=True),
         )
-    print_document(Document("", [result_section(result)]), console)
+    print_document(result_document(result), console)
     if result.unscored:
         why = f": {result.refusal}" if result.refusal else ""
         raise JudgeError(
-            f"{len(result.unscored)} of {len(chosen)} runs have no score yet{why}; what was "
-            "paid for is in the ledger; run again to ask again"
+            f"{len(result.unscored)} of {len(chosen)} runs have no score yet{why}; what was paid "
+            "for is in the ledger; run again to ask for what has no reply; where two replies hold "
+            "no score, change rejudging.judge or its prompt"
         )
-
-
-def _judge_of(
-    rejudging: Rejudging, *, folder: Path, environment: Mapping[str, str]
-) -> Callable[[], AbstractContextManager[AsksDirectly]]:
-    """Return a function that connects to the judge that an archive names."""
-    service = Judge(service=rejudging.service, model=rejudging.judge_model)
-    judge = JudgeConnection.from_environment(environment, folder)
-    problems = judge_problems(service, environment)
-    if problems:
-        raise InputError(
-            problem.replace("judge.service", "rejudging.service") for problem in problems
-        )
-    return lambda: judge.service(service)
 
 
 @archive_group.command("report", short_help="Compare the models fairly.")

@@ -12,57 +12,47 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, count
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
+from tournament_assets.foundation.errors import InputError
 from tournament_assets.foundation.input_files import MOST_DOCUMENT_BYTES, read_input
 from tournament_assets.recorded.sample_formats import value_at
 
 _TOLERANCE = 1e-4
 """How far a score may exceed the ceiling, because harnesses round."""
-_BLANK = re.compile(r"[ \t\n\r]*")
+_MEMBER = re.compile(r'\s*[{,](?P<lead>\s*)(?P<name>"(?:[^"\\]|\\.)*")(?P<colon>\s*:\s*)')
 _DECODER = json.JSONDecoder()
-
-
-class BrokenRunError(ValueError):
-    """An unusable file; the message says what was found and what was expected."""
 
 
 def read_document(path: Path) -> dict[str, Any]:
     """Return the JSON object in a run's file.
 
     Raises:
-        BrokenRunError: If the file cannot be read, or holds anything else.
+        InputError: If the file cannot be read, or holds anything else.
     """
-    text = read_text(path).removeprefix("\ufeff")
-    if not text.strip():
-        raise BrokenRunError("the file is empty; expected a JSON object")
     try:
-        document = json.loads(text)
+        document = json.loads(read_text(path).removeprefix("\ufeff"))
     except json.JSONDecodeError as error:
-        is_cut = not text[error.pos :].strip() or error.msg.startswith("Unterminated string")
-        state = "is cut off" if is_cut else "is not JSON"
-        raise BrokenRunError(
-            f"the file {state} in line {error.lineno} ({error.msg}); expected a JSON object"
-        ) from None
+        reason = f"{error.msg} in line {error.lineno}"
     except (ValueError, RecursionError) as error:
-        raise BrokenRunError(
-            f"the file is not JSON ({type(error).__name__}); expected a JSON object"
-        ) from None
-    if not isinstance(document, dict):
-        raise BrokenRunError(f"the file holds {type(document).__name__}; expected a JSON object")
-    return document
+        reason = type(error).__name__
+    else:
+        if isinstance(document, dict):
+            return document
+        reason = f"it holds {type(document).__name__}"
+    raise InputError(f"the file is no JSON object ({reason}); expected one")
 
 
 def read_text(path: Path) -> str:
     """Return a run's file as it is.
 
     Raises:
-        BrokenRunError: If it cannot be read, or is not UTF-8.
+        InputError: If it cannot be read, or is not UTF-8.
     """
     try:
         return read_input(path, most=MOST_DOCUMENT_BYTES).decode("utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise BrokenRunError(
+        raise InputError(
             f"the file cannot be read ({type(error).__name__}); expected JSON in UTF-8"
         ) from None
 
@@ -91,12 +81,12 @@ def score_at(document: Mapping[str, Any], key: str) -> float | None:
     """Return the score under a key; None if there is none.
 
     Raises:
-        BrokenRunError: If the value is not a number from 0 to 1.
+        InputError: If the value is not a number from 0 to 1.
     """
     value = value_at(document, key)
     score = number_of(value)
     if value is not None and (score is None or not 0 <= score <= 1 + _TOLERANCE):
-        raise BrokenRunError(f"{key} is {value!r:.80}; expected a number from 0 to 1")
+        raise InputError(f"{key} is {value!r:.80}; expected a number from 0 to 1")
     return score
 
 
@@ -109,10 +99,10 @@ def text_of(value: Any) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Edit:
-    """The replacement of a value.
+    """The replacement of a value of a run's object.
 
     Attributes:
-        key: The key of the old value, which must exist; dots lead into objects.
+        key: The key of the old value, which must exist.
         kept_as: The name under which the old value is kept beside the new one, with a number behind
             it if another old value is kept under that name.
     """
@@ -126,23 +116,26 @@ def edit_document(text: str, edits: Sequence[Edit]) -> bytes:
     """Return the JSON of a run's file with some values replaced and the old ones kept.
 
     Raises:
-        BrokenRunError: If it lacks one of the keys.
+        InputError: If it lacks one of the keys.
     """
     for edit in edits:
-        text = _edit(text, edit)
+        members = _members_of(text)
+        if edit.key not in members:
+            raise InputError(f"{edit.key} is missing; expected a value to replace")
+        member = members[edit.key]
+        old = text[member.start : member.end]
+        new = _write(edit.value, old, member.colon, is_ascii=text.isascii())
+        numbered = (f"{edit.kept_as}_{number}" for number in count(2))
+        kept_as = next(name for name in chain([edit.kept_as], numbered) if name not in members)
+        # In an object on one line, the first member has nothing before its name.
+        lead = list(members.values())[-1].lead
+        kept = f",{lead}{json.dumps(kept_as)}{member.colon}{old}"
+        text = f"{text[: member.start]}{new}{kept}{text[member.end :]}"
     return text.encode()
 
 
-@dataclass(frozen=True, slots=True)
-class _Member:
-    """The position of an object's member in the text.
-
-    Attributes:
-        lead: The white space before its name.
-        colon: The text between its name and its value.
-        start: Offset of the value's first character.
-        end: Offset just after the value's last character.
-    """
+class _Member(NamedTuple):
+    """The text of an object's member: before its name, around the colon, and its value's ends."""
 
     lead: str
     colon: str
@@ -150,55 +143,22 @@ class _Member:
     end: int
 
 
-def _edit(text: str, edit: Edit) -> str:
-    *parents, last = edit.key.split(".")
-    start = _skip(text, 1 if text.startswith("\ufeff") else 0)
-    for name in (*parents, last):
-        members = _members_of(text, start, edit.key)
-        if name not in members:
-            raise BrokenRunError(f"{edit.key} is missing; expected a value to replace")
-        start = members[name].start
-    member = members[last]
-    old = text[member.start : member.end]
-    new = _write(edit.value, old, member.colon, is_ascii=text.isascii())
-    numbered = (f"{edit.kept_as}_{number}" for number in count(2))
-    kept_as = next(name for name in chain([edit.kept_as], numbered) if name not in members)
-    # In an object on one line, the first member has nothing before its name.
-    lead = list(members.values())[-1].lead
-    new += f",{lead}{json.dumps(kept_as)}{member.colon}{old}"
-    return text[: member.start] + new + text[member.end :]
-
-
-def _members_of(text: str, start: int, key: str) -> dict[str, _Member]:
-    if text[start] != "{":
-        raise BrokenRunError(f"{key} is not inside an object; expected one")
+def _members_of(text: str) -> dict[str, _Member]:
     members: dict[str, _Member] = {}
-    place = start + 1
-    while text[_skip(text, place)] != "}":
-        name_start = _skip(text, place)
-        name, name_end = _DECODER.raw_decode(text, name_start)
-        value_start = _skip(text, _skip(text, name_end) + 1)
-        _, value_end = _DECODER.raw_decode(text, value_start)
-        members[name] = _Member(
-            text[place:name_start], text[name_end:value_start], value_start, value_end
+    end = text.index("{")
+    while (match := _MEMBER.match(text, end)) is not None:
+        _, end = _DECODER.raw_decode(text, match.end())
+        members[json.loads(match["name"])] = _Member(
+            match["lead"], match["colon"], match.end(), end
         )
-        place = _skip(text, value_end)
-        place += text[place] == ","
     return members
-
-
-def _skip(text: str, place: int) -> int:
-    match = _BLANK.match(text, place)
-    return place if match is None else match.end()
 
 
 def _write(value: Any, old: str, colon: str, *, is_ascii: bool) -> str:
     """Write a value in the layout of the old one."""
-    indent, base = None, ""
     layout = re.match(r"\{[ \r]*\n([ \t]*)(?s:.*)\n([ \t]*)\}", old)
-    if layout is not None:
-        base = layout[2]
-        indent = layout[1].removeprefix(base)
+    base = "" if layout is None else layout[2]
+    indent = None if layout is None else layout[1].removeprefix(base)
     separators = (",", ":") if indent is None and colon == ":" else None
     written = json.dumps(value, indent=indent, separators=separators, ensure_ascii=is_ascii)
     try:

@@ -142,7 +142,6 @@ class NewScore:
         model: The model that answered; None if the service did not say.
         received_at: The time of the reply, in ISO 8601.
         usage: The tokens of the call; None if the service did not say.
-        threshold: The lowest score that passes; None if unknown.
     """
 
     score: float
@@ -150,7 +149,6 @@ class NewScore:
     model: str | None
     received_at: str
     usage: Mapping[str, Any] | None = None
-    threshold: float | None = None
 
 
 @runtime_checkable
@@ -176,7 +174,7 @@ class Reader(Protocol):
         """Read a run from the JSON object in its file.
 
         Raises:
-            ValueError: If a score is missing or invalid. The file is then listed with this reason,
+            InputError: If a score is missing or invalid. The file is then listed with this reason,
                 and the run counts as missing.
         """
 

@@ -20,7 +20,7 @@ from tournament_assets.recorded.sample_formats import value_at
 
 _ROUNDING = 5e-4
 """Largest rounding difference of a recorded score from the rule's, as a share of the ceiling."""
-UNUSABLE = (ValueError, LookupError, TypeError, AttributeError)
+UNUSABLE = (InputError, ValueError, LookupError, TypeError, AttributeError)
 """Errors that a reader raises for an unusable file; only the first is deliberate."""
 
 
@@ -121,7 +121,7 @@ def read_run(
     """Return a run, and the content of its file.
 
     Raises:
-        BrokenRunError: If the file cannot be read or holds no JSON object.
+        InputError: If the file cannot be read or holds no JSON object, or a score is invalid.
         ValueError, LookupError, TypeError, AttributeError: If the reader cannot use it.
     """
     document = read_document(file.path)
@@ -144,7 +144,7 @@ def read_run(
 
 def reason_of(error: Exception) -> str:
     """Explain why a file cannot be used."""
-    if isinstance(error, ValueError):
+    if isinstance(error, InputError | ValueError):
         return str(error)
     return f"its reader cannot use it ({type(error).__name__}: {error}); expected a scored run"
 
