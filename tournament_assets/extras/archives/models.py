@@ -21,9 +21,9 @@ from tournament_assets.extras.archives.rows import (
     LogRow,
     ModelRow,
     TierRow,
+    say,
 )
 from tournament_assets.extras.archives.runs import ArchiveContents, ArchivedRun, LogFailure
-from tournament_assets.foundation.formatting import format_share
 from tournament_assets.ratings.intervals import BootstrapRatings
 from tournament_assets.ratings.significance import separate_entrants
 
@@ -125,20 +125,9 @@ def find_outages(models: Sequence[ModelRow], checks: ArchiveChecks) -> Iterator[
         ("runs whose judging failed", failed, checks.max_unjudged_rate),
         ("missing runs", missing, checks.max_missing_rate),
     ):
-        count, total = sum(row.missing for row in counts), sum(row.planned for row in counts)
-        if count > max_rate * total:
-            yield (
-                f"Too many {what}: {count} of {total} ({format_share(count / total)}); "
-                f"expected at most {format_share(max_rate)}."
-            )
         most = checks.max_missing_spread
         evenness = measure_evenness(counts, entrants_per_unit=1, max_spread=most)
-        if not evenness.is_even:
-            yield (
-                f"Unevenly spread {what}: {evenness.shares}; a difference of "
-                f"{format_share(evenness.spread)}, where at most {format_share(most)} is even and "
-                "so is what chance explains. The models' scores do not compare like with like."
-            )
+        yield from say("outages", what, evenness, max_rate, most)
 
 
 LoggedFailures = Mapping[tuple[str, str, str], set[str]]

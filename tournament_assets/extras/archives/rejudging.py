@@ -21,6 +21,7 @@ from tournament_assets.extras.archives.questions import (
     require_rejudging,
 )
 from tournament_assets.extras.archives.reading import UNUSABLE, is_close, read_run, reason_of
+from tournament_assets.extras.archives.rows import say
 from tournament_assets.extras.archives.runs import ArchiveContents, ArchivedRun
 from tournament_assets.foundation.errors import InputError, TournamentError
 from tournament_assets.foundation.formatting import format_number, format_usd
@@ -32,7 +33,7 @@ from tournament_assets.judging.settlement.sessions import JudgingSession, Settle
 from tournament_assets.judging.settlement.settlement import settle_requests
 from tournament_assets.ledger import Ledger
 from tournament_assets.reports.progress_bars import JudgingBar
-from tournament_assets.reports.report_tables import Document, ReportSection, ReportTable
+from tournament_assets.reports.report_tables import Cell, Document, ReportSection, ReportTable
 from tournament_assets.storage.atomic_files import write_bytes_atomically
 from tournament_assets.tournament.judges import Waiting
 from tournament_assets.verdicts.spending_plans import build_approval
@@ -201,15 +202,51 @@ def rejudge_runs(
         JudgeError: If the service refuses; replies received so far are in the ledger.
         BudgetError: If asking could exceed the budget; nothing is sent then.
     """
-    ceiling = archive.config.harness.ceiling
+    rejudging, ceiling = require_rejudging(archive), archive.config.harness.ceiling
     requests = [failure.request for failure in failed if failure.request is not None]
     keys = {request.request_key for request in requests}
+    scope = JudgingScope(
+        tournament_id=f"archive {archive.config.archive_id}",
+        mode="archive",
+        dimension="scores",
+        purpose="scores",
+        subject=f"the archive {archive.config.archive_id}",
+    )
+    budget = BudgetTerms(
+        prices=rejudging.price_list,
+        limit_usd=None if rejudging.judge.is_free else rejudging.budget_usd,
+        period="run",
+        began_at=datetime.now(UTC),
+        setting="rejudging.budget_usd",
+    )
+    terms = SettlementTerms(
+        waiting=waiting,
+        channel="direct",
+        reply_format=None,
+        is_usable=partial(holds_score, ceiling=ceiling),
+        remedy=_REMEDY,
+        budget=budget,
+        max_in_flight=rejudging.judge.max_in_flight,
+    )
     refused: TournamentError | None = None
     tally = Tally()
     scores, problems = read_scores(keys, ledger=ledger, ceiling=ceiling)
     if scores.keys() < keys:
         try:
-            _ask(requests, archive, tally, ledger=ledger, connect=connect, log=log, waiting=waiting)
+            with (
+                connect() as service,
+                JudgingBar(f"{scope.subject} is judged", total=len(requests), log=log) as progress,
+            ):
+                session = JudgingSession(
+                    scope=scope,
+                    ledger=ledger,
+                    service=service,
+                    progress=progress,
+                    terms=terms,
+                    approval=build_approval(budget, ledger=ledger),
+                    tally=tally,
+                )
+                settle_requests(session, requests)
         except TournamentError as error:
             refused = error
         scores, problems = read_scores(keys, ledger=ledger, ceiling=ceiling)
@@ -231,57 +268,6 @@ def rejudge_runs(
     )
 
 
-def _ask(
-    requests: Sequence[ModelRequest],
-    archive: ArchiveFile,
-    tally: Tally,
-    *,
-    ledger: Ledger,
-    connect: Callable[[], AbstractContextManager[AsksDirectly]],
-    log: Callable[[str], None],
-    waiting: Waiting,
-) -> None:
-    """Ask for the scores that the ledger does not hold."""
-    rejudging = require_rejudging(archive)
-    scope = JudgingScope(
-        tournament_id=f"archive {archive.config.archive_id}",
-        mode="archive",
-        dimension="scores",
-        purpose="scores",
-        subject=f"the archive {archive.config.archive_id}",
-    )
-    budget = BudgetTerms(
-        prices=rejudging.price_list,
-        limit_usd=None if rejudging.judge.is_free else rejudging.budget_usd,
-        period="run",
-        began_at=datetime.now(UTC),
-        setting="rejudging.budget_usd",
-    )
-    terms = SettlementTerms(
-        waiting=waiting,
-        channel="direct",
-        reply_format=None,
-        is_usable=partial(holds_score, ceiling=archive.config.harness.ceiling),
-        remedy=_REMEDY,
-        budget=budget,
-        max_in_flight=rejudging.judge.max_in_flight,
-    )
-    with (
-        connect() as service,
-        JudgingBar(f"{scope.subject} is judged", total=len(requests), log=log) as progress,
-    ):
-        session = JudgingSession(
-            scope=scope,
-            ledger=ledger,
-            service=service,
-            progress=progress,
-            terms=terms,
-            approval=build_approval(budget, ledger=ledger),
-            tally=tally,
-        )
-        settle_requests(session, requests)
-
-
 def cost_sentence(requests: Sequence[ModelRequest], rejudging: Rejudging) -> str:
     """Describe the most that asking can cost, assuming an empty ledger."""
     distinct = list({request.request_key: request for request in requests}.values())
@@ -295,28 +281,21 @@ def rejudging_document(
 ) -> Document:
     """List the runs whose judging failed, and which of them can be judged again."""
     rule = [run.follows_rule for run in contents.runs if run.follows_rule is not None]
-    warning = (
-        f"warning: {rule.count(False)} of {len(rule)} recorded run scores are not what the rule "
-        "gives, so the reader does not know how the harness scores every task; runs scored the "
-        "same way are left as they are."
+    askable = [failure for failure in failed if failure.request is not None]
+    counting = sum(failure.run.with_judge.judge_share > 0 for failure in askable)
+    columns: dict[str, Cell[FailedJudging]] = {
+        "run": lambda failure: failure.run.path,
+        "recorded score": lambda row: format_number(row.run.judge.recorded, decimals=3),
+        "what the file holds as the reason": lambda row: _shorten(row.run.judge.reason),
+        "now": lambda failure: failure.problem or "can be judged again",
+    }
+    section = ReportSection(
+        "Judging that failed",
+        say("failed_judgings", len(failed), len(askable), counting),
+        (("", ReportTable.of(failed, columns, n_labels=4)),) if failed else (),
     )
-    section = ReportSection("Judging", ("Nothing to judge again: no judging failed.",))
-    if failed:
-        askable = [failure for failure in failed if failure.request is not None]
-        counting = sum(failure.run.with_judge.judge_share > 0 for failure in askable)
-        sentence = (
-            f"Judging failed for {len(failed)} runs; {len(askable)} of them can be judged again. "
-            f"In {counting} of these the judge's score is part of the run's."
-        )
-        columns: dict[str, Callable[[FailedJudging], str]] = {
-            "run": lambda failure: failure.run.path,
-            "recorded score": lambda row: format_number(row.run.judge.recorded, decimals=3),
-            "what the file holds as the reason": lambda row: _shorten(row.run.judge.reason),
-            "now": lambda failure: failure.problem or "can be judged again",
-        }
-        table = ReportTable.of(failed, columns, n_labels=4)
-        section = ReportSection("Judging that failed", (sentence,), (("", table),))
-    return Document(archive.config.shown_title, [section], [warning] if False in rule else [])
+    warnings = say("off_the_rule", rule.count(False), len(rule))
+    return Document(archive.config.shown_title, [section], warnings)
 
 
 def _shorten(text: str) -> str:
@@ -326,14 +305,4 @@ def _shorten(text: str) -> str:
 
 def result_document(result: RejudgeResult) -> Document:
     """Describe what was written into files, and which runs have no score yet."""
-    sentences = (
-        *(
-            f"{row.run.path}: judge {row.judge_score:g}, run score {row.run.run_score:g} → "
-            f"{row.run_score:g}"
-            for row in result.written
-        ),
-        *result.unscored,
-        f"{result.n_replies} replies received; {len(result.written)} files rewritten; "
-        f"{len(result.unscored)} left.",
-    )
-    return Document("", [ReportSection("", sentences)])
+    return Document("", [ReportSection("", say("rejudged", result))])

@@ -1,17 +1,14 @@
 """The audit and the fair comparison of an archive's models, as sections, JSON and CSV."""
 
 import re
-from collections import Counter
-from collections.abc import Iterator
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping
 from functools import partial
-from math import fsum
 from pathlib import Path
 from typing import Any
 
 from tournament_assets.extras.archives.audit import ArchiveAudit, archive_tables
-from tournament_assets.extras.archives.config import ArchiveConfig
-from tournament_assets.extras.archives.harness import Weighting
-from tournament_assets.extras.archives.models import DIFFERENT, STATED, neighbours
+from tournament_assets.extras.archives.models import DIFFERENT, neighbours
 from tournament_assets.extras.archives.rows import (
     CommonRow,
     ConditionRow,
@@ -21,21 +18,18 @@ from tournament_assets.extras.archives.rows import (
     ModelRow,
     TaskRow,
     TierFailureRow,
+    say,
 )
 from tournament_assets.extras.archives.runs import BrokenFile
 from tournament_assets.foundation.errors import InputError
-from tournament_assets.foundation.estimates import Resampling
 from tournament_assets.foundation.formatting import (
     ABSENT,
     format_confidence,
     format_number,
-    format_plural,
-    format_share,
     join_names,
-    list_first,
 )
-from tournament_assets.reports.rendering import render_sentences
 from tournament_assets.reports.report_tables import (
+    Cell,
     Document,
     ReportSection,
     ReportTable,
@@ -46,35 +40,27 @@ from tournament_assets.storage.atomic_files import write_bytes_atomically
 
 _LISTED = 50
 """The most rows of a list that a report shows; `--json` and the CSV files hold all."""
-_UNEVEN = 0.02
-"""The largest difference between coverages that counts as even."""
 _FEW_TASKS = 6
 """A mean over fewer tasks says little."""
 
 
 def archive_audit_document(audit: ArchiveAudit) -> Document:
     """Return the audit as a document: first any warnings, last the tasks."""
-    config = audit.config
     columns = select_columns(
         ModelRow,
         *("label", "judge_failed", "rejudged", "zero", "zero_with_response", "empty"),
         *("harness_failures", "off_rule", "rule_checked"),
     )
-    clean = (
-        f"Clean: a score of at least {config.harness.zero_below:g}. Normalised: the sum of the "
-        f"clean scores divided by the {config.n_planned} planned runs. At the ceiling: "
-        f"{config.harness.deciding} is {config.harness.ceiling:g}."
-    )
     sections = [
         *([ReportSection("Read this first", audit.outages)] if audit.outages else []),
         _coverage_section(audit),
-        _ranking_section(audit, clean),
+        _ranking_section(audit, *say("clean", audit.config)),
         ReportSection("Trouble", (), (("", ReportTable.of(audit.models, columns)),)),
         *_file_sections(audit),
         _task_section(audit),
         *_tier_failure_sections(audit),
     ]
-    return Document(config.shown_title, sections)
+    return Document(audit.config.shown_title, sections)
 
 
 def archive_report_document(audit: ArchiveAudit, *, tables_folder: str = "") -> Document:
@@ -83,29 +69,53 @@ def archive_report_document(audit: ArchiveAudit, *, tables_folder: str = "") -> 
     Args:
         tables_folder: The folder of the CSV tables, relative to the page; empty if there is none.
     """
-    left_out = [f"Left out on request: {', '.join(audit.excluded)}."] if audit.excluded else []
-    verdict = (*audit.outages, *verdict_sentences(audit), *left_out)
+    config, contents = audit.config, audit.contents
+    judges = {run.judge.rejudged_by for run in contents.runs if run.judge.rejudged_by}
+    tier_counts = Counter(config.harness.tier(task) for task in contents.tasks)
+    caveats = say(
+        "caveats",
+        *(audit.models, sorted(judges), config.harness.weightings),
+        next((row.n_clean_cells for row in audit.support), 0),
+        config.n_planned,
+        [tier for tier, count in tier_counts.items() if count < _FEW_TASKS],
+    )
     unranked = [row.label for row in audit.models if row.clean_mean is None]
-    note = [f"Not ranked, without a clean run: {', '.join(unranked)}."] if unranked else []
+    left_out = say("left_out", audit.excluded, unranked)
     sections = [
-        ReportSection("Verdict", verdict),
-        _ranking_section(audit, *note),
+        ReportSection("Verdict", (*audit.outages, *verdict_sentences(audit), *left_out)),
+        _ranking_section(audit),
         *_gap_sections(audit),
         _common_section(audit),
         _sameness_section(audit),
         _coverage_section(audit),
         ReportSection("Means by tier", (), tuple(_tier_tables(audit))),
-        ReportSection("Glossary", _glossary(audit.config)),
-        ReportSection("Caveats", _caveats(audit)),
+        ReportSection("Glossary", say("glossary", config.harness, config.n_planned)),
+        ReportSection("Caveats", caveats),
     ]
     if tables_folder:
-        where = (
-            f"Every number of this page is a cell of a table in the folder {tables_folder}: of "
-            "models.csv (ranking, coverage), gaps.csv, common_support.csv, conditions.csv or "
-            "tiers.csv. Every mean is that of rows of runs.csv."
-        )
-        sections.append(ReportSection("Where the numbers are", (where,)))
-    return Document(audit.config.shown_title, sections)
+        sections.append(ReportSection("Where the numbers are", say("places", tables_folder)))
+    return Document(config.shown_title, sections)
+
+
+def verdict_sentences(audit: ArchiveAudit) -> tuple[str, ...]:
+    """Describe which model leads, and whether its lead is significant."""
+    labels = audit.contents.labels
+    behind: Mapping[str, list[str]] = defaultdict(list)
+    for gap in audit.gaps:
+        if gap.higher == audit.ranked[0].model_id:
+            lead = _interval(gap, format_confidence(audit.config.confidence))
+            behind[gap.reading].append(f"{labels[gap.lower]} ({lead})")
+    between: Mapping[str, list[str]] = defaultdict(list)
+    for gap in neighbours(audit.gaps, audit.ranked):
+        between[gap.reading].append(f"{labels[gap.higher]} and {labels[gap.lower]}")
+    return say("verdict", audit.ranked, behind, between)
+
+
+def _interval(gap: GapRow, share: str) -> str:
+    if gap.low is None and gap.high is None:
+        return f"{gap.difference:+.4f}; {gap.n_tasks} tasks set no {share} interval"
+    low, high = (ABSENT if end is None else f"{end:+.4f}" for end in (gap.low, gap.high))
+    return f"{gap.difference:+.4f}; {share} interval {low} to {high}"
 
 
 def _coverage_section(audit: ArchiveAudit) -> ReportSection:
@@ -115,38 +125,15 @@ def _coverage_section(audit: ArchiveAudit) -> ReportSection:
         *("rejudged", "judge_failed"),
     )
     table = ReportTable.of(audit.models, columns)
-    return ReportSection("Coverage in detail", tuple(_coverage_sentences(audit)), (("", table),))
-
-
-def _coverage_sentences(audit: ArchiveAudit) -> Iterator[str]:
-    """Describe the plan, and which runs are absent or unplanned."""
-    contents, config = audit.contents, audit.config
-    plan, labels = config.plan, contents.labels
-    yield (
-        f"Planned for every model: {plan.n_tasks} tasks × {len(config.run_names)} runs = "
-        f"{config.n_planned}."
-    )
-    if contents.absent_models:
-        names = join_names([labels[model_id] for model_id in contents.absent_models])
-        yield f"The folder of {names} does not exist: every run counts as missing."
-    seen = {run.task for run in contents.runs} | {file.task for file in contents.broken}
-    if len(seen) < plan.n_tasks:
-        names = list_first([task for task in contents.tasks if task not in seen], 5)
-        listed = f" ({names})" if names else ""
-        yield f"No model has any file of {plan.n_tasks - len(seen)} planned tasks{listed}."
-    if contents.unplanned:
-        yield (
-            f"Files of unplanned runs, counted nowhere else: {len(contents.unplanned)}; "
-            f"{list_first(contents.unplanned, 5)}."
-        )
+    absent = [audit.contents.labels[model_id] for model_id in audit.contents.absent_models]
+    sentences = say("coverage", audit.contents, absent)
+    return ReportSection("Coverage in detail", sentences, (("", table),))
 
 
 def _ranking_section(audit: ArchiveAudit, *sentences: str) -> ReportSection:
-    ranked = audit.ranked
-
     def place(name: str, row: ModelRow) -> int:
         """Return a model's place by a mean; equal means share a place."""
-        return 1 + sum(getattr(other, name) > getattr(row, name) for other in ranked)
+        return 1 + sum(getattr(other, name) > getattr(row, name) for other in audit.ranked)
 
     columns = {
         "#": partial(place, "clean_mean"),
@@ -157,82 +144,68 @@ def _ranking_section(audit: ArchiveAudit, *sentences: str) -> ReportSection:
         ),
         "its #": partial(place, "normalised"),
     }
-    table = ReportTable.of(ranked, columns, n_labels=2)
+    table = ReportTable.of(audit.ranked, columns, n_labels=2)
     return ReportSection("Ranking by clean mean", sentences, (("", table),))
 
 
 def _gap_sections(audit: ArchiveAudit) -> Iterator[ReportSection]:
-    if not audit.gaps:
-        return
-    labels, resampling = audit.contents.labels, audit.config.resampling
+    labels = audit.contents.labels
     columns = {
         "ahead": lambda gap: labels[gap.higher],
         "of": lambda gap: labels[gap.lower],
         **select_columns(GapRow, "difference", "low", "high", "reading"),
     }
-    sentence = (
-        f"Difference of the clean means, with its {format_confidence(resampling.confidence)} "
-        f"interval: whole tasks resampled {resampling.n} times (seed {resampling.seed}), all runs "
-        "of a task together, both models on the same tasks."
-    )
     behind = [gap for gap in audit.gaps if gap.higher == audit.ranked[0].model_id]
     tables = (
         ("Neighbours", ReportTable.of(neighbours(audit.gaps, audit.ranked), columns, n_labels=2)),
         ("Behind the first", ReportTable.of(behind, columns, n_labels=2)),
     )
-    yield ReportSection("Gaps and significance", (sentence,), tables)
+    if behind:
+        yield ReportSection("Gaps and significance", say("gaps", audit.config.resampling), tables)
+
+
+def _models_of(audit: ArchiveAudit) -> Mapping[str, Cell[Any]]:
+    """Return the column of the models' names."""
+    labels = audit.contents.labels
+    return {"model": lambda row: labels.get(row.model_id, "(no planned model)")}
 
 
 def _common_section(audit: ArchiveAudit) -> ReportSection:
-    labels, first = audit.contents.labels, next(iter(audit.support), None)
     columns = {
         **select_columns(CommonRow, "place"),
-        "model": lambda row: labels[row.model_id],
+        **_models_of(audit),
         **select_columns(CommonRow, "mean", "clean_mean"),
     }
     without = [row.label for row in audit.models if not row.archived]
-    sentences = [f"{join_names(without)} has no run and is left out here."] if without else []
-    if first is not None:
-        words = (
-            f"Only the {first.n_cells} runs (task and number) that every model has. The clean mean "
-            f"here is over the {first.n_clean_cells} in which every model scored anything."
-        )
-        sentences.insert(0, words if first.n_cells else "There is no run that every model has.")
     table = ReportTable.of(audit.support, columns, n_labels=2)
-    return ReportSection("On common support", tuple(sentences), (("", table),))
+    return ReportSection("On common support", say("common", audit.support, without), (("", table),))
 
 
 def _sameness_section(audit: ArchiveAudit) -> ReportSection:
     by_name: dict[str, list[ConditionRow]] = {}
     for row in audit.conditions:
         by_name.setdefault(row.condition, []).append(row)
-    sameness = {name: rows[0].sameness for name, rows in by_name.items()}
-    sentences = [_rule_sentence(audit.config)]
-    different = [name for name, result in sameness.items() if result == DIFFERENT]
-    if different:
-        sentences.append(
-            f"NOT THE SAME for all runs: {join_names(different)}. The models were not compared "
-            "like for like."
-        )
-    elif sameness:
-        counts = Counter(sameness.values()).items()
-        sentences.append(f"Conditions: {'; '.join(f'{what} {count}' for what, count in counts)}.")
+    results = {name: rows[0].sameness for name, rows in by_name.items()}
 
     def values(name: str) -> str:
-        """Return every value of a condition, with the models that have it."""
+        """Return every value of a condition, with the models that have it where they differ."""
         models: dict[str, list[str]] = {}
         for row in by_name[name]:
-            label = audit.contents.labels.get(row.model_id or "", "all")
+            label = audit.contents.labels.get(row.model_id or "", "")
             models.setdefault(row.value or "unknown", []).append(label)
-        is_same = len(models) == 1 or sameness[name] == STATED
         return "; ".join(
-            value if is_same else f"{value} ({join_names(labels)})"
+            f"{value} ({join_names(labels)})" if len(models) > 1 else value
             for value, labels in models.items()
         )
 
-    rows = tuple((name, result, values(name)) for name, result in sameness.items())
-    table = ReportTable(("condition", "result", "value"), rows, 3)
-    return ReportSection("The same for all", tuple(sentences), (("", table),) if rows else ())
+    columns: dict[str, Cell[str]] = {"condition": str, "result": results.get, "value": values}
+    different = [name for name, result in results.items() if result == DIFFERENT]
+    sentences = (
+        *say("rule", audit.config.harness.weightings),
+        *say("conditions", different, Counter(results.values())),
+    )
+    table = ReportTable.of(results, columns, n_labels=3)
+    return ReportSection("The same for all", sentences, (("", table),) if results else ())
 
 
 def _tier_tables(audit: ArchiveAudit) -> Iterator[tuple[str, ReportTable]]:
@@ -245,9 +218,8 @@ def _tier_tables(audit: ArchiveAudit) -> Iterator[tuple[str, ReportTable]]:
 
     for name, title in (("mean", "Mean of all archived runs"), ("clean_mean", "Clean mean")):
         columns = {tier: partial(mean, name, tier) for tier in tiers}
-        labels = select_columns(ModelRow, "label")
         if audit.ranked:
-            yield title, ReportTable.of(audit.ranked, {**labels, **columns})
+            yield title, ReportTable.of(audit.ranked, {**_models_of(audit), **columns})
 
 
 def _file_sections(audit: ArchiveAudit) -> Iterator[ReportSection]:
@@ -266,7 +238,6 @@ def _file_sections(audit: ArchiveAudit) -> Iterator[ReportSection]:
 
 def _log_table(audit: ArchiveAudit) -> ReportTable:
     """Return the logs for people, with one column per kind of failure."""
-    labels = audit.contents.labels
 
     def count(kind: str, row: LogRow) -> int:
         return row.failures.get(kind, 0)
@@ -274,7 +245,7 @@ def _log_table(audit: ArchiveAudit) -> ReportTable:
     kinds = sorted({kind for row in audit.logs for kind in row.failures})
     names = ("missing_explained", "missing_unexplained", "failed_and_archived", "failed_and_zero")
     columns = {
-        "model": lambda row: labels.get(row.model_id, "(no planned model)"),
+        **_models_of(audit),
         **{kind: partial(count, kind) for kind in kinds},
         **select_columns(LogRow, *names, "unplanned"),
     }
@@ -287,10 +258,7 @@ def _task_section(audit: ArchiveAudit) -> ReportSection:
         (row for row in audit.tasks if row.chance_level is not None),
         key=lambda row: (row.signal_to_noise is None, -(row.signal_to_noise or 0.0), row.task),
     )
-    sentences = [
-        f"{format_plural(len(findings), 'finding')} on {len(audit.tasks)} tasks, worst first."
-        + (f" The first {_LISTED} are shown; --json lists all." if len(findings) > _LISTED else ""),
-    ]
+    above = [row.is_above_chance for row in spreads]
     tables = []
     if findings:
         columns = {
@@ -300,29 +268,20 @@ def _task_section(audit: ArchiveAudit) -> ReportSection:
         }
         tables.append(("", ReportTable.of(findings[:_LISTED], columns, n_labels=3)))
     if spreads:
-        above = sum(row.is_above_chance is True for row in spreads)
-        sentences += [
-            f"{above} of {len(spreads)} tasks tell models apart better than chance does.",
-            "Between models and between runs: standard deviations. Signal to noise: what differs "
-            "between models by what differs between runs of one model; where models do not differ, "
-            "1 task in 20 is above the chance level.",
-        ]
         columns = select_columns(
             TaskRow,
             *("task", "tier", "archived", "planned", "between_models", "between_runs"),
             *("signal_to_noise", "chance_level"),
         )
         tables.append(("Spread", ReportTable.of(spreads[:_LISTED], columns, n_labels=2)))
-    return ReportSection("Tasks across models", tuple(sentences), tuple(tables))
+    sentences = say("tasks", len(findings), len(audit.tasks), _LISTED, above)
+    return ReportSection("Tasks across models", sentences, tuple(tables))
 
 
 def _tier_failure_sections(audit: ArchiveAudit) -> Iterator[ReportSection]:
     if audit.tier_failures:
-        labels = audit.contents.labels
-        columns = {
-            "model": lambda row: labels[row.model_id],
-            **select_columns(TierFailureRow, "tier", "zero", "archived", "elsewhere", "others"),
-        }
+        names = ("tier", "zero", "archived", "elsewhere", "others")
+        columns = {**_models_of(audit), **select_columns(TierFailureRow, *names)}
         table = ReportTable.of(audit.tier_failures, columns, n_labels=2)
         yield ReportSection("Models that fail one tier only", (), (("", table),))
 
@@ -335,7 +294,7 @@ def archive_values(audit: ArchiveAudit) -> dict[str, Any]:
         "excluded": audit.excluded,
         "passed": not audit.outages,
         "outages": list(audit.outages),
-        "verdict": verdict_sentences(audit),
+        "verdict": list(verdict_sentences(audit)),
         "planned_per_model": audit.config.n_planned,
         "tasks_seen": len(contents.tasks),
         "absent_models": list(contents.absent_models),
@@ -357,102 +316,3 @@ def write_archive_tables(page: Path, audit: ArchiveAudit) -> str:
     except OSError as error:
         raise InputError(f"{folder}: cannot be written: {error}") from error
     return folder.name
-
-
-def verdict_sentences(audit: ArchiveAudit) -> list[str]:
-    """Describe which model leads, and whether its lead is significant."""
-    ranked, gaps, labels = audit.ranked, audit.gaps, audit.contents.labels
-    if not ranked:
-        return ["No model has a run that scored anything, so there is nothing to rank."]
-    if not gaps:
-        return [f"Only {ranked[0].label} has a run that scored anything."]
-    sentences = [f"{ranked[0].label} has the highest clean mean, {ranked[0].clean_mean:.4f}."]
-    for sentence, reading in (
-        ("Its lead is not significant over {}.", "not significant"),
-        ("The tasks cannot tell it from {}.", "unknown"),
-        ("Its lead is significant over {}.", "significant"),
-    ):
-        names = [
-            f"{labels[gap.lower]} ({_interval(gap, audit.config.resampling)})"
-            for gap in gaps
-            if gap.higher == ranked[0].model_id and gap.reading == reading
-        ]
-        sentences += [sentence.format(join_names(names))] if names else []
-    between = neighbours(gaps, ranked)
-    for sentence, reading in (
-        ("Neighbours without a significant difference: {}.", "not significant"),
-        ("Neighbours that the tasks cannot tell apart: {}.", "unknown"),
-    ):
-        pairs = [
-            f"{labels[gap.higher]} and {labels[gap.lower]}"
-            for gap in between
-            if gap.reading == reading
-        ]
-        sentences += [sentence.format("; ".join(pairs))] if pairs else []
-    if all(gap.is_separated for gap in between):
-        sentences.append("All neighbours differ significantly.")
-    return sentences
-
-
-def _interval(gap: GapRow, resampling: Resampling) -> str:
-    share = format_confidence(resampling.confidence)
-    if gap.low is None and gap.high is None:
-        return f"{gap.difference:+.4f}; {gap.n_tasks} tasks set no {share} interval"
-    low, high = (ABSENT if end is None else f"{end:+.4f}" for end in (gap.low, gap.high))
-    return f"{gap.difference:+.4f}; {share} interval {low} to {high}"
-
-
-def _rule_sentence(config: ArchiveConfig) -> str:
-    """Return the formulas for a run's score, in the order in which they are tried."""
-    cases = [f"{weighting.when}: {_formula(weighting)}" for weighting in config.harness.weightings]
-    return f"The first that fits: {'; '.join(cases)}."
-
-
-def _formula(weighting: Weighting) -> str:
-    terms = " + ".join(f"{weight:g} · {name}" for name, weight in weighting.weights.items())
-    whole = fsum(weighting.weights.values())
-    return terms if whole == 1 else f"({terms}) / {whole:g}"
-
-
-def _glossary(config: ArchiveConfig) -> tuple[str, ...]:
-    """Explain the columns."""
-    return render_sentences(
-        "archives/templates/glossary.jinja",
-        reader=config.harness,
-        planned=config.n_planned,
-        rule=_rule_sentence(config),
-    )
-
-
-def _caveats(audit: ArchiveAudit) -> tuple[str, ...]:
-    """Describe the limits of the numbers."""
-    harness, models = audit.config.harness, audit.models
-    tier_counts = Counter(harness.tier(task) for task in audit.contents.tasks)
-    judges = {run.judge.rejudged_by for run in audit.contents.runs if run.judge.rejudged_by}
-
-    def counts(number: str) -> str:
-        return join_names([_count(row, number) for row in models if getattr(row, number)])
-
-    return render_sentences(
-        "archives/templates/caveats.jinja",
-        models=models,
-        counts=counts,
-        uneven=_UNEVEN,
-        judges=join_names(sorted(judges)),
-        shares=join_names(
-            [
-                f"{format_share(weighting.judge_share, decimals=0)} ({weighting.name})"
-                for weighting in harness.weightings
-                if weighting.judge_share
-            ]
-        ),
-        common=next((row.n_clean_cells for row in audit.support), 0),
-        planned=audit.config.n_planned,
-        small_tiers=join_names([tier for tier, n in tier_counts.items() if n < _FEW_TASKS]),
-    )
-
-
-def _count(row: ModelRow, number: str) -> str:
-    with_response = number == "zero" and row.zero_with_response
-    note = f" ({row.zero_with_response} with a response)" if with_response else ""
-    return f"{row.label} {getattr(row, number)}{note}"

@@ -1,4 +1,7 @@
-"""The rows of an archive's tables: JSON and CSV hold every field, people see some, formatted."""
+"""The rows of an archive's tables and the sentences about them.
+
+JSON and CSV hold every field of a row; people see some, formatted.
+"""
 
 import math
 from dataclasses import dataclass, fields
@@ -7,6 +10,7 @@ from functools import partial
 from typing import Annotated, Any
 
 from tournament_assets.foundation.formatting import ABSENT, Display, format_number, format_share
+from tournament_assets.reports.rendering import render_part
 
 
 def _points(value: float | None) -> str:
@@ -26,6 +30,11 @@ Points = Annotated[float | None, Display("", _points)]
 """A difference between scores, with its sign; None if unknown."""
 Deviation = Annotated[float | None, Display("", _score)]
 """A standard deviation of scores; None if unknown."""
+
+
+def say(macro: str, *values: Any) -> tuple[str, ...]:
+    """Return the sentences that a macro of the archives' template makes of some values."""
+    return tuple(render_part("archives/templates/sentences.jinja", macro, *values))
 
 
 def row_values(row: Any) -> dict[str, Any]:

@@ -87,3 +87,8 @@ class ArchiveContents:
     def labels(self) -> dict[str, str]:
         """The models' names in reports, by id."""
         return {model.model_id: model.shown for model in self.models}
+
+    @property
+    def seen_tasks(self) -> set[str]:
+        """The tasks of which any model has a file."""
+        return {run.task for run in self.runs} | {file.task for file in self.broken}
