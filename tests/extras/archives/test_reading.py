@@ -13,11 +13,11 @@ CELL = ("ada", "t1-add", "run1")
     [
         (
             '{"run_score": 0.4, "tra',
-            "is no JSON object (Unterminated string starting at in line 1)",
+            "is no JSON object (line 1: Unterminated string starting at)",
         ),
-        ('{"run_score": 0.4,', "property name enclosed in double quotes in line 1"),
-        ("", "Expecting value in line 1"),
-        ("<html>Bad gateway</html>", "Expecting value in line 1"),
+        ('{"run_score": 0.4,', "line 1: Expecting property name"),
+        ("", "line 1: Expecting value"),
+        ("<html>Bad gateway</html>", "line 1: Expecting value"),
         ("[1, 2]", "it holds list"),
         ('{"transcript": "x"}', "run_score is missing"),
         ('{"run_score": "0.4"}', "run_score is '0.4'; expected a number from 0 to 1"),

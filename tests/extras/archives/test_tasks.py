@@ -13,11 +13,10 @@ from tests.extras.archives.builders import (
     run_document,
     zero_document,
 )
-from tournament_assets.extras.archives.models import audit_conditions, audit_tiers
+from tournament_assets.extras.archives.models import audit_conditions
 from tournament_assets.extras.archives.rows import FindingKind, FindingRow
 from tournament_assets.extras.archives.tasks import (
     find_task_problems,
-    find_tier_failures,
     measure_spread,
 )
 
@@ -154,26 +153,6 @@ def test_a_task_of_which_only_the_log_is_left_is_found(tmp_path: Path) -> None:
     # Nobody can say which of six were the five that were planned.
     archive.log("ada", failed_line("t3-lost", "run1"), failed_line("t4-more", "run1"))
     assert kinds(archive, "t3-lost") == []
-
-
-def test_a_model_that_fails_one_tier_only_is_named(archive: SmallArchive) -> None:
-    for task in ("t2-mail", "t2-plan"):
-        for run in RUNS[:2]:
-            archive.put("bob", task, run, zero_document())
-    # It fails everything, so no tier tells anything of it.
-    for task in ("t1-add", "t1-sort", "t2-mail", "t2-plan"):
-        for run in RUNS[:2]:
-            archive.put("cyd", task, run, zero_document())
-    _, contents = archive.read()
-    assert find_tier_failures(audit_tiers(contents)) == []
-    for task in ("t2-mail", "t2-plan", "t1-add", "t1-sort"):
-        for run in RUNS[:2]:
-            archive.put("cyd", task, run, run_document())
-    _, contents = archive.read()
-    (failure,) = find_tier_failures(audit_tiers(contents))
-    assert (failure.model_id, failure.tier) == ("bob", "tier 2")
-    assert (failure.zero, failure.archived) == (4, 6)
-    assert (failure.elsewhere, failure.others) == (0, 0)
 
 
 def test_spread_of_a_worked_example() -> None:

@@ -23,16 +23,11 @@ from tournament_assets.extras.archives.rows import (
     LogRow,
     ModelRow,
     TaskRow,
-    TierFailureRow,
     TierRow,
     row_values,
 )
 from tournament_assets.extras.archives.runs import ArchiveContents
-from tournament_assets.extras.archives.tasks import (
-    audit_tasks,
-    find_task_problems,
-    find_tier_failures,
-)
+from tournament_assets.extras.archives.tasks import audit_tasks, find_task_problems
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +48,6 @@ class ArchiveAudit:
     logs: Sequence[LogRow]
     findings: Sequence[FindingRow]
     tasks: Sequence[TaskRow]
-    tier_failures: Sequence[TierFailureRow]
     outages: tuple[str, ...]
     ranked: Sequence[ModelRow]
     gaps: Sequence[GapRow]
@@ -75,16 +69,15 @@ class ArchiveAudit:
 
 def audit_archive(contents: ArchiveContents) -> ArchiveAudit:
     """Audit an archive by model, against its logs, and by task, and compare its models."""
-    models, tiers = audit_models(contents), audit_tiers(contents)
-    findings, ranked = find_task_problems(contents), rank_models(models)
+    models, findings = audit_models(contents), find_task_problems(contents)
+    ranked = rank_models(models)
     return ArchiveAudit(
         contents=contents,
         models=models,
-        tiers=tiers,
+        tiers=audit_tiers(contents),
         logs=compare_with_logs(contents) if contents.log_files else (),
         findings=findings,
         tasks=audit_tasks(contents, findings),
-        tier_failures=find_tier_failures(tiers),
         outages=tuple(find_outages(models, contents.config.checks)),
         ranked=ranked,
         gaps=measure_gaps(ranked, contents),
@@ -103,7 +96,6 @@ def archive_tables(audit: ArchiveAudit) -> dict[str, list[dict[str, Any]]]:
         "tiers": audit.tiers,
         "tasks": audit.tasks,
         "findings": audit.findings,
-        "tier_failures": audit.tier_failures,
         "gaps": audit.gaps,
         "common_support": audit.support,
         "conditions": audit.conditions,

@@ -114,8 +114,8 @@ def archive_rejudge_command(archive: Path, dry_run: bool, limit: int | None) -> 
     problems = judge_problems(rejudging.judge, os.environ)
     if problems:
         raise InputError(problems)
-    judges = JudgeConnection.from_environment(os.environ, described.base)
-    ledger_url = os.environ.get("TOURNAMENT_LEDGER_URL") or default_ledger_url(described.base)
+    judges = JudgeConnection.from_environment(os.environ, described.project)
+    ledger_url = os.environ.get("TOURNAMENT_LEDGER_URL") or default_ledger_url(described.project)
     with closing(Ledger(ledger_url)) as ledger:
         result = rejudge_runs(
             described,

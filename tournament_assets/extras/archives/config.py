@@ -7,6 +7,7 @@ configuration's folder, or its parent if that folder is named `configs`.
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from glob import escape
 from pathlib import Path
 from typing import Annotated
 
@@ -44,6 +45,12 @@ class ArchivedModel(Frozen):
     def folder_name(self) -> str:
         """Its folder inside the archive's."""
         return self.folder or self.model_id
+
+    def fill(self, pattern: str, **values: str) -> str:
+        """Return a pattern of file names with `{model}`, `{folder}` and others filled in."""
+        for name, value in {"model": self.model_id, "folder": self.folder_name, **values}.items():
+            pattern = pattern.replace(f"{{{name}}}", escape(value))
+        return pattern
 
 
 class ArchivePlan(Frozen):
@@ -229,23 +236,20 @@ class ArchiveConfig(Frozen):
 
 @dataclass(frozen=True, slots=True)
 class ArchiveFile:
-    """A validated description of an archive, and its file."""
+    """A validated description of an archive, its file, and where relative paths start from."""
 
     config: ArchiveConfig
     path: Path
-
-    @property
-    def base(self) -> Path:
-        """The project folder, from which relative paths start."""
-        return find_project(self.path)
+    project: Path
 
     @property
     def folder(self) -> Path:
         """The folder with the models' folders."""
-        return self.base / self.config.folder
+        return self.project / self.config.folder
 
 
 def load_archive_config(path: Path) -> ArchiveFile:
     """Read and validate the description of an archive."""
     document = read_yaml(path, what="the description of the archive")
-    return ArchiveFile(document.validate(ArchiveConfig, what="the description"), path)
+    config = document.validate(ArchiveConfig, what="the description")
+    return ArchiveFile(config, path, find_project(path))

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, count
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from tournament_assets.foundation.errors import InputError
 from tournament_assets.foundation.input_files import MOST_DOCUMENT_BYTES, read_input
@@ -33,7 +33,7 @@ def read_document(path: Path) -> dict[str, Any]:
     try:
         document = json.loads(read_text(path).removeprefix("\ufeff"))
     except json.JSONDecodeError as error:
-        reason = f"{error.msg} in line {error.lineno}"
+        reason = f"line {error.lineno}: {error.msg}"
     except (ValueError, RecursionError) as error:
         reason = type(error).__name__
     else:
@@ -122,48 +122,26 @@ def edit_document(text: str, edits: Sequence[Edit]) -> bytes:
         members = _members_of(text)
         if edit.key not in members:
             raise InputError(f"{edit.key} is missing; expected a value to replace")
-        member = members[edit.key]
-        old = text[member.start : member.end]
-        new = _write(edit.value, old, member.colon, is_ascii=text.isascii())
+        member, end = members[edit.key]
+        old, colon = text[member.end() : end], member["colon"]
+        # In an object on one line, the first member has nothing before its name.
+        lead = list(members.values())[-1][0]["lead"]
+        layout: dict[str, Any] = {"separators": (",", ":")} if colon == ":" else {}
+        if "\n" in lead:
+            layout = {"indent": lead.rpartition("\n")[2]}
+        new = json.dumps(edit.value, ensure_ascii=text.isascii(), **layout).replace("\n", lead)
         numbered = (f"{edit.kept_as}_{number}" for number in count(2))
         kept_as = next(name for name in chain([edit.kept_as], numbered) if name not in members)
-        # In an object on one line, the first member has nothing before its name.
-        lead = list(members.values())[-1].lead
-        kept = f",{lead}{json.dumps(kept_as)}{member.colon}{old}"
-        text = f"{text[: member.start]}{new}{kept}{text[member.end :]}"
-    return text.encode()
+        kept = f",{lead}{json.dumps(kept_as)}{colon}{old}"
+        text = f"{text[: member.end()]}{new}{kept}{text[end:]}"
+    return text.encode(errors="backslashreplace")  # half a character is written as its escape
 
 
-class _Member(NamedTuple):
-    """The text of an object's member: before its name, around the colon, and its value's ends."""
-
-    lead: str
-    colon: str
-    start: int
-    end: int
-
-
-def _members_of(text: str) -> dict[str, _Member]:
-    members: dict[str, _Member] = {}
+def _members_of(text: str) -> dict[str, tuple[re.Match[str], int]]:
+    """Return what precedes each member's value, and where the value ends, by the member's name."""
+    members: dict[str, tuple[re.Match[str], int]] = {}
     end = text.index("{")
     while (match := _MEMBER.match(text, end)) is not None:
         _, end = _DECODER.raw_decode(text, match.end())
-        members[json.loads(match["name"])] = _Member(
-            match["lead"], match["colon"], match.end(), end
-        )
+        members[json.loads(match["name"])] = match, end
     return members
-
-
-def _write(value: Any, old: str, colon: str, *, is_ascii: bool) -> str:
-    """Write a value in the layout of the old one."""
-    layout = re.match(r"\{[ \r]*\n([ \t]*)(?s:.*)\n([ \t]*)\}", old)
-    base = "" if layout is None else layout[2]
-    indent = None if layout is None else layout[1].removeprefix(base)
-    separators = (",", ":") if indent is None and colon == ":" else None
-    written = json.dumps(value, indent=indent, separators=separators, ensure_ascii=is_ascii)
-    try:
-        written.encode()
-    except UnicodeEncodeError:  # a lone surrogate, which must be escaped
-        written = json.dumps(value, indent=indent, separators=separators)
-    newline = "\r\n" if "\r\n" in old else "\n"
-    return written.replace("\n", f"{newline}{base}")

@@ -230,25 +230,21 @@ def find_common_support(contents: ArchiveContents) -> list[CommonRow]:
         return []
     shared = sorted(set.intersection(*(set(cells) for cells in by_model.values())))
     clean = [cell for cell in shared if all(cells[cell].is_clean for cells in by_model.values())]
-    scores = [
-        (
-            mean_of([cells[cell].run_score for cell in shared]),
-            model_id,
-            mean_of([cells[cell].run_score for cell in clean]),
-        )
+    means = {
+        model_id: mean_of([cells[cell].run_score for cell in shared])
         for model_id, cells in by_model.items()
-    ]
-    scores.sort(key=lambda score: (-(score[0] or 0.0), score[1]))
+    }
+    ranked = sorted(means, key=lambda model_id: (-(means[model_id] or 0.0), model_id))
     return [
         CommonRow(
             place=place,
             model_id=model_id,
-            mean=mean,
+            mean=means[model_id],
             n_cells=len(shared),
-            clean_mean=clean_mean,
+            clean_mean=mean_of([by_model[model_id][cell].run_score for cell in clean]),
             n_clean_cells=len(clean),
         )
-        for place, (mean, model_id, clean_mean) in enumerate(scores, start=1)
+        for place, model_id in enumerate(ranked, start=1)
     ]
 
 

@@ -10,7 +10,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from datetime import UTC
 from functools import partial
-from glob import escape
 from pathlib import Path
 from typing import Any, cast
 
@@ -23,11 +22,11 @@ from tournament_assets.foundation.fingerprints import fingerprint
 from tournament_assets.foundation.input_files import read_input_text
 from tournament_assets.foundation.json_lines import parse_object
 from tournament_assets.foundation.yaml_files import parse_yaml
-from tournament_assets.judging.batch_service import MessageParams, Reply
+from tournament_assets.judging.batch_service import MessageParams
 from tournament_assets.judging.requests.columns import ModelRequest
 from tournament_assets.judging.requests.requests import fence_parts, printable, system_block
 from tournament_assets.judging.requests.verdict_parsing import parse_answer
-from tournament_assets.judging.settlement.records import JudgingLedger, StoredReply
+from tournament_assets.judging.settlement.records import StoredReply
 from tournament_assets.recorded.sample_formats import value_at
 from tournament_assets.tournament.completions import End, end_of
 from tournament_assets.tournament.judges import Judge
@@ -55,9 +54,9 @@ class Questions:
             )
         self.reader: RewritingReader = reader
         self._rejudging = require_rejudging(archive)
-        self._instructions = str(_read_file(archive.base / self._rejudging.prompt, as_text=True))
+        self._instructions = str(_read_file(archive.project / self._rejudging.prompt, as_text=True))
         self._archive = archive
-        self._folders = {model.model_id: model.folder_name for model in archive.config.models}
+        self._models = {model.model_id: model for model in archive.config.models}
         self._beside: dict[Path, Any] = {}
 
     def ask(self, run: ArchivedRun, document: Mapping[str, Any]) -> ModelRequest:
@@ -86,14 +85,8 @@ class Questions:
         return _cut(content, part.max_chars)
 
     def _file(self, pattern: str, run: ArchivedRun) -> Any:
-        for place, value in (
-            ("{task}", run.task),
-            ("{run}", run.run),
-            ("{model}", run.model_id),
-            ("{folder}", self._folders[run.model_id]),
-        ):
-            pattern = pattern.replace(place, escape(value))
-        matches = [path for path in self._archive.base.glob(pattern) if path.is_file()]
+        pattern = self._models[run.model_id].fill(pattern, task=run.task, run=run.run)
+        matches = [path for path in self._archive.project.glob(pattern) if path.is_file()]
         if len(matches) != 1:
             raise InputError(f"{len(matches)} files match {pattern!r}; expected one")
         (path,) = matches
@@ -185,12 +178,26 @@ def parse_score(reply: str, *, ceiling: float) -> tuple[float, str]:
     return score, str(reason)
 
 
-def read_score(reply: Reply, *, ceiling: float) -> tuple[float, str]:
-    """Return the score in a reply, and its reason.
+def read_scores(
+    replies: Iterable[StoredReply], *, ceiling: float
+) -> tuple[dict[str, NewScore], dict[str, str]]:
+    """Read the scores in some replies.
 
-    Raises:
-        VerdictParseError: If it holds none.
+    Returns:
+        The first score of each request that has one, by its key; and why the newest reply without a
+        score has none.
     """
+    scores: dict[str, NewScore] = {}
+    problems: dict[str, str] = {}
+    for reply in replies:
+        try:
+            scores.setdefault(reply.request_key, _read_score(reply, ceiling=ceiling))
+        except VerdictParseError as error:
+            problems[reply.request_key] = str(error)
+    return scores, problems
+
+
+def _read_score(reply: StoredReply, *, ceiling: float) -> NewScore:
     if reply.result_type != "succeeded":
         raise VerdictParseError(
             f"the service answered {reply.error_type or reply.result_type!r}; expected a reply"
@@ -200,39 +207,7 @@ def read_score(reply: Reply, *, ceiling: float) -> tuple[float, str]:
         raise VerdictParseError(
             f"the judge's reply stopped with {reply.stop_reason!r}; expected 'end_turn'"
         )
-    return parse_answer(reply.text or "", partial(parse_score, ceiling=ceiling))
-
-
-def holds_score(reply: Reply, *, ceiling: float) -> bool:
-    """Return whether a reply holds a score."""
-    try:
-        read_score(reply, ceiling=ceiling)
-    except VerdictParseError:
-        return False
-    return True
-
-
-def read_scores(
-    request_keys: Iterable[str], *, ledger: JudgingLedger, ceiling: float
-) -> tuple[dict[str, NewScore], dict[str, str]]:
-    """Read the scores that are already in the ledger; nothing is sent.
-
-    Returns:
-        The first score of each request that has one, by key; and why the newest reply without a
-        score has none.
-    """
-    scores: dict[str, NewScore] = {}
-    problems: dict[str, str] = {}
-    for reply in ledger.iterate_replies(request_keys):
-        try:
-            scores.setdefault(reply.request_key, _new_score(reply, ceiling=ceiling))
-        except VerdictParseError as error:
-            problems[reply.request_key] = str(error)
-    return scores, problems
-
-
-def _new_score(reply: StoredReply, *, ceiling: float) -> NewScore:
-    score, reason = read_score(reply, ceiling=ceiling)
+    score, reason = parse_answer(reply.text or "", partial(parse_score, ceiling=ceiling))
     return NewScore(
         score=score,
         reason=reason,

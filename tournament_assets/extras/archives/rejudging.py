@@ -9,14 +9,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import partial
 
 from tournament_assets.extras.archives.config import ArchiveFile, Rejudging
 from tournament_assets.extras.archives.documents import edit_document, read_document, read_text
 from tournament_assets.extras.archives.harness import JudgeState, NewScore, Reader, RunFile
 from tournament_assets.extras.archives.questions import (
     Questions,
-    holds_score,
     read_scores,
     require_rejudging,
 )
@@ -40,7 +38,7 @@ from tournament_assets.verdicts.spending_plans import build_approval
 
 _WAITING = Waiting(poll_initial_seconds=2.0, poll_max_seconds=60.0, deadline_seconds=600.0)
 _REMEDY = "correct rejudging.judge, and run again"
-_CHANGED = "the file has changed since the judge was asked; run again"
+_CHANGED = "the file has changed since the judge was asked"
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,34 +110,20 @@ def _scoring_problem(run: ArchivedRun, contents: ArchiveContents, reader: Reader
     return ""
 
 
-@dataclass(frozen=True, slots=True)
-class Rewritten:
-    """A run whose file has the new score.
-
-    Attributes:
-        run: The run before it was rescored.
-        judge_score: The judge's new score.
-        run_score: The run's new score, by the rule.
-    """
-
-    run: ArchivedRun
-    judge_score: float
-    run_score: float
-
-
 def write_scores(
     archive: ArchiveFile,
     failed: Sequence[FailedJudging],
     scores: Mapping[str, NewScore],
-) -> Iterator[Rewritten | str]:
+) -> tuple[list[str], list[str]]:
     """Write the available scores into the files of their runs, each file whole or not at all.
 
     Old values are kept beside the new ones, under names that the reader gives.
 
-    Yields:
-        What was written, or why a file was left unchanged.
+    Returns:
+        What was written, and why other files were left unchanged: a sentence for each run.
     """
     questions = Questions(archive)
+    written, unchanged = [], []
     for failure in failed:
         new = scores.get(failure.key)
         if new is None:
@@ -152,18 +136,18 @@ def write_scores(
                 continue  # another process has already judged it again
             score = current.score_with(new.score)
             if current != run or questions.ask(run, document) != failure.request or score is None:
-                yield f"{run.path}: {_CHANGED}"
-                continue
+                raise InputError(_CHANGED)
             rounded = round(score, questions.reader.decimals)
             content = edit_document(text, questions.reader.rewrite(document, new, rounded))
             if read_text(path) != text:
-                yield f"{run.path}: {_CHANGED}"
-                continue
+                raise InputError(_CHANGED)
         except UNUSABLE as error:
-            yield f"{run.path}: {reason_of(error)}; {_CHANGED}"
+            unchanged.append(f"{run.path}: {reason_of(error)}; run again")
             continue
         write_bytes_atomically(path, content)
-        yield Rewritten(run=run, judge_score=new.score, run_score=rounded)
+        was, judged = f"run score {run.run_score:g}", f"judge {new.score:g}"
+        written.append(f"{run.path}: {judged}, {was} → {rounded:g}")
+    return written, unchanged
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,14 +156,14 @@ class RejudgeResult:
 
     Attributes:
         n_replies: Replies received by this call; other scores were already paid for.
-        written: Runs whose file has the new score.
+        written: Runs whose file has the new score, each with its scores.
         unscored: Runs without a new score, each with the reason.
         refusal: Why asking stopped early; empty if it did not.
     """
 
     n_replies: int
-    written: tuple[Rewritten, ...]
-    unscored: tuple[str, ...]
+    written: Sequence[str]
+    unscored: Sequence[str]
     refusal: str = ""
 
 
@@ -223,14 +207,14 @@ def rejudge_runs(
         waiting=waiting,
         channel="direct",
         reply_format=None,
-        is_usable=partial(holds_score, ceiling=ceiling),
+        is_usable=lambda reply: not read_scores([reply], ceiling=ceiling)[1],
         remedy=_REMEDY,
         budget=budget,
         max_in_flight=rejudging.judge.max_in_flight,
     )
     refused: TournamentError | None = None
     tally = Tally()
-    scores, problems = read_scores(keys, ledger=ledger, ceiling=ceiling)
+    scores, problems = read_scores(ledger.iterate_replies(keys), ceiling=ceiling)
     if scores.keys() < keys:
         try:
             with (
@@ -249,13 +233,11 @@ def rejudge_runs(
                 settle_requests(session, requests)
         except TournamentError as error:
             refused = error
-        scores, problems = read_scores(keys, ledger=ledger, ceiling=ceiling)
-    outcomes = list(write_scores(archive, failed, scores))
-    written = tuple(outcome for outcome in outcomes if isinstance(outcome, Rewritten))
+        scores, problems = read_scores(ledger.iterate_replies(keys), ceiling=ceiling)
+    written, unscored = write_scores(archive, failed, scores)
     if refused is not None and not written:
         raise refused
     unanswered = ledger.failed_keys(keys)
-    unscored = [outcome for outcome in outcomes if isinstance(outcome, str)]
     for failure in failed:
         if failure.key and failure.key not in scores:
             no_reply = f"the service gave no reply ({unanswered.get(failure.key, 'not asked')})"
@@ -263,7 +245,7 @@ def rejudge_runs(
     return RejudgeResult(
         n_replies=tally.harvested,
         written=written,
-        unscored=tuple(unscored),
+        unscored=unscored,
         refusal="" if refused is None else str(refused),
     )
 

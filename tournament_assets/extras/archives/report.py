@@ -17,7 +17,6 @@ from tournament_assets.extras.archives.rows import (
     LogRow,
     ModelRow,
     TaskRow,
-    TierFailureRow,
     say,
 )
 from tournament_assets.extras.archives.runs import BrokenFile
@@ -26,7 +25,6 @@ from tournament_assets.foundation.formatting import (
     ABSENT,
     format_confidence,
     format_number,
-    join_names,
 )
 from tournament_assets.reports.report_tables import (
     Cell,
@@ -58,7 +56,6 @@ def archive_audit_document(audit: ArchiveAudit) -> Document:
         ReportSection("Trouble", (), (("", ReportTable.of(audit.models, columns)),)),
         *_file_sections(audit),
         _task_section(audit),
-        *_tier_failure_sections(audit),
     ]
     return Document(audit.config.shown_title, sections)
 
@@ -167,7 +164,7 @@ def _gap_sections(audit: ArchiveAudit) -> Iterator[ReportSection]:
 def _models_of(audit: ArchiveAudit) -> Mapping[str, Cell[Any]]:
     """Return the column of the models' names."""
     labels = audit.contents.labels
-    return {"model": lambda row: labels.get(row.model_id, "(no planned model)")}
+    return {"model": lambda row: labels.get(row.model_id, row.model_id and "(not planned)")}
 
 
 def _common_section(audit: ArchiveAudit) -> ReportSection:
@@ -182,29 +179,18 @@ def _common_section(audit: ArchiveAudit) -> ReportSection:
 
 
 def _sameness_section(audit: ArchiveAudit) -> ReportSection:
-    by_name: dict[str, list[ConditionRow]] = {}
-    for row in audit.conditions:
-        by_name.setdefault(row.condition, []).append(row)
-    results = {name: rows[0].sameness for name, rows in by_name.items()}
-
-    def values(name: str) -> str:
-        """Return every value of a condition, with the models that have it where they differ."""
-        models: dict[str, list[str]] = {}
-        for row in by_name[name]:
-            label = audit.contents.labels.get(row.model_id or "", "")
-            models.setdefault(row.value or "unknown", []).append(label)
-        return "; ".join(
-            f"{value} ({join_names(labels)})" if len(models) > 1 else value
-            for value, labels in models.items()
-        )
-
-    columns: dict[str, Cell[str]] = {"condition": str, "result": results.get, "value": values}
+    results = {row.condition: row.sameness for row in audit.conditions}
+    columns = {
+        **select_columns(ConditionRow, "condition", "sameness", "value"),
+        **_models_of(audit),
+        **select_columns(ConditionRow, "runs"),
+    }
     different = [name for name, result in results.items() if result == DIFFERENT]
     sentences = (
         *say("rule", audit.config.harness.weightings),
         *say("conditions", different, Counter(results.values())),
     )
-    table = ReportTable.of(results, columns, n_labels=3)
+    table = ReportTable.of(audit.conditions, columns, n_labels=4)
     return ReportSection("The same for all", sentences, (("", table),) if results else ())
 
 
@@ -258,7 +244,7 @@ def _task_section(audit: ArchiveAudit) -> ReportSection:
         (row for row in audit.tasks if row.chance_level is not None),
         key=lambda row: (row.signal_to_noise is None, -(row.signal_to_noise or 0.0), row.task),
     )
-    above = [row.is_above_chance for row in spreads]
+    above = [(row.signal_to_noise or 0.0) > (row.chance_level or 0.0) for row in spreads]
     tables = []
     if findings:
         columns = {
@@ -276,14 +262,6 @@ def _task_section(audit: ArchiveAudit) -> ReportSection:
         tables.append(("Spread", ReportTable.of(spreads[:_LISTED], columns, n_labels=2)))
     sentences = say("tasks", len(findings), len(audit.tasks), _LISTED, above)
     return ReportSection("Tasks across models", sentences, tuple(tables))
-
-
-def _tier_failure_sections(audit: ArchiveAudit) -> Iterator[ReportSection]:
-    if audit.tier_failures:
-        names = ("tier", "zero", "archived", "elsewhere", "others")
-        columns = {**_models_of(audit), **select_columns(TierFailureRow, *names)}
-        table = ReportTable.of(audit.tier_failures, columns, n_labels=2)
-        yield ReportSection("Models that fail one tier only", (), (("", table),))
 
 
 def archive_values(audit: ArchiveAudit) -> dict[str, Any]:

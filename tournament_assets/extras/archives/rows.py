@@ -102,11 +102,6 @@ class TierRow:
     n_clean: int
     clean_mean: Mean
 
-    @property
-    def zero(self) -> int:
-        """Archived runs that scored nothing."""
-        return self.n_archived - self.n_clean
-
 
 class FindingKind(StrEnum):
     """The kinds of findings about tasks, worst first."""
@@ -157,7 +152,6 @@ class TaskRow:
         between_runs: Standard deviation of runs about their model's mean.
         signal_to_noise: What differs between models by what differs between runs of one.
         chance_level: The ratio that chance exceeds once in twenty.
-        is_above_chance: Whether the ratio is higher.
     """
 
     task: Text
@@ -172,27 +166,7 @@ class TaskRow:
     between_runs: Deviation = None
     signal_to_noise: Annotated[float | None, Display("", _ratio)] = None
     chance_level: Annotated[float | None, Display("by chance up to", _ratio)] = None
-    is_above_chance: bool | None = None
     findings: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TierFailureRow:
-    """A model that fails one tier only, which the other models do not fail.
-
-    Attributes:
-        zero: Its runs of the tier that scored nothing.
-        archived: Its runs of the tier.
-        elsewhere: The share of its runs of other tiers that scored nothing.
-        others: The share of the other models' runs of this tier that scored nothing.
-    """
-
-    model_id: str
-    tier: Text
-    zero: Annotated[int, Display("zero there")]
-    archived: Annotated[int, Display("of")]
-    elsewhere: Annotated[float, Display("zero elsewhere", format_share)]
-    others: Annotated[float, Display("others' zero there", format_share)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -274,8 +248,8 @@ class ConditionRow:
         model_id: The model; None if the description states the value for all.
     """
 
-    condition: str
-    sameness: str
-    value: str | None
+    condition: Text
+    sameness: Annotated[str, Display("result")]
+    value: Annotated[str | None, Display("")]
     model_id: str | None = None
-    runs: int | None = None
+    runs: Annotated[int | None, Display("")] = None

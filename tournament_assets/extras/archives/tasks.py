@@ -8,7 +8,7 @@ The test has a Bonferroni correction for the number of tasks.
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
 from math import fsum
 
@@ -22,23 +22,13 @@ from tournament_assets.extras.archives.models import (
     harness_failed,
     judging_failed,
 )
-from tournament_assets.extras.archives.rows import (
-    FindingKind,
-    FindingRow,
-    TaskRow,
-    TierFailureRow,
-    TierRow,
-)
+from tournament_assets.extras.archives.rows import FindingKind, FindingRow, TaskRow
 from tournament_assets.extras.archives.runs import ArchiveContents, ArchivedRun
 
 _MOSTLY = 0.5
 """A model that never scores stands out if at most this share of the others' runs scored nothing."""
 _LOST = 0.5
 """The smallest share of missing runs that is reported whatever is missing on other tasks."""
-_FAILS_TIER = 0.5
-"""The smallest share of zero runs at which a model fails a tier."""
-_PASSES_TIER = 0.2
-"""The largest share of zero runs at which it passes the tier."""
 
 
 def find_task_problems(contents: ArchiveContents) -> list[FindingRow]:
@@ -200,37 +190,4 @@ def measure_spread(groups: Sequence[Sequence[float]]) -> dict[str, float | None]
         "between_runs": math.sqrt(signal.within),
         "signal_to_noise": signal.ratio,
         "chance_level": signal.chance_level,
-        "is_above_chance": signal.is_above_chance,
     }
-
-
-def find_tier_failures(tiers: Sequence[TierRow]) -> list[TierFailureRow]:
-    """Find models that score nothing in one tier only, where the others score something."""
-    failures = []
-    for here in sorted(tiers, key=lambda row: (row.model_id, row.tier)):
-        of_model = [row for row in tiers if row.model_id == here.model_id]
-        elsewhere = _zero_share(row for row in of_model if row.tier != here.tier)
-        same = [row for row in tiers if row.tier == here.tier]
-        others = _zero_share(row for row in same if row.model_id != here.model_id)
-        share = _zero_share([here])
-        if share is None or elsewhere is None or others is None:
-            continue
-        if share >= _FAILS_TIER and elsewhere <= _PASSES_TIER and others <= _PASSES_TIER:
-            failures.append(
-                TierFailureRow(
-                    model_id=here.model_id,
-                    tier=here.tier,
-                    zero=here.zero,
-                    archived=here.n_archived,
-                    elsewhere=elsewhere,
-                    others=others,
-                )
-            )
-    return failures
-
-
-def _zero_share(tiers: Iterable[TierRow]) -> float | None:
-    """Return the share of the archived runs that scored nothing; None if there are no runs."""
-    counts = [(row.zero, row.n_archived) for row in tiers]
-    archived = sum(count for _, count in counts)
-    return sum(zero for zero, _ in counts) / archived if archived else None

@@ -13,7 +13,6 @@ from itertools import groupby
 import numpy as np
 from numpy.typing import NDArray
 
-from tournament_assets.judging.batch_service import Reply
 from tournament_assets.judging.requests.columns import (
     KeyPositions,
     ModelRequest,
@@ -131,7 +130,7 @@ def read_account(
     scope: JudgingScope,
     ledger: JudgingLedger,
     reply_format: ReplyFormat | None,
-    is_usable: Callable[[Reply], bool] = lambda _: True,
+    is_usable: Callable[[StoredReply], bool] = lambda _: True,
     left_out: AbstractSet[str] = frozenset(),
 ) -> Account:
     """Read the state of each request from the ledger; nothing is sent.
@@ -172,7 +171,7 @@ def read_account(
 
 
 def _state_of(
-    last: StoredReply, max_tokens: int, trial: Trial, is_usable: Callable[[Reply], bool]
+    last: StoredReply, max_tokens: int, trial: Trial, is_usable: Callable[[StoredReply], bool]
 ) -> RequestState:
     """Return what the last reply to a request makes of it; the trial counts it."""
     if trial.reply_format is not None and _is_cut_early(last, max_tokens):

@@ -39,6 +39,7 @@ from tournament_assets.judging.settlement.records import (
     JudgingLedger,
     JudgingScope,
     Lease,
+    StoredReply,
 )
 from tournament_assets.tournament.judges import Waiting
 
@@ -326,7 +327,7 @@ class SettlementTerms:
     may_pay_again: bool = False
     failed_since: datetime | None = None
     reply_format: ReplyFormat | None = "line"
-    is_usable: Callable[[Reply], bool] = lambda _: True
+    is_usable: Callable[[StoredReply], bool] = lambda _: True
     remedy: str = JUDGE_REMEDY
     budget: BudgetTerms | None = None
     max_batch_requests: int | None = None
