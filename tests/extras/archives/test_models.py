@@ -202,7 +202,7 @@ def wide_archive(
     return archive
 
 
-def ranking(archive: SmallArchive) -> tuple[Sequence[ModelRow], Sequence[GapRow], list[str]]:
+def ranking(archive: SmallArchive) -> tuple[Sequence[ModelRow], Sequence[GapRow], tuple[str, ...]]:
     """The models, their gaps, and the verdict."""
     audit = audit_archive(archive.read()[1])
     return audit.ranked, audit.gaps, verdict_sentences(audit)

@@ -3,7 +3,7 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from itertools import product
 from pathlib import Path
@@ -23,7 +23,6 @@ from tests.extras.archives.builders import (
 )
 from tests.loopback.faults.servers import FaultyServer
 from tournament_assets.extras.archives.clawbench import ClawBench
-from tournament_assets.extras.archives.documents import Edit
 from tournament_assets.extras.archives.harness import NewScore
 from tournament_assets.extras.archives.rejudging import (
     FailedJudging,
@@ -526,7 +525,7 @@ class Interrupted(ClawBench):
 
     def rewrite(
         self, document: Mapping[str, Any], new: NewScore, run_score: float
-    ) -> Sequence[Edit]:
+    ) -> Mapping[str, Any]:
         self.path.write_bytes(self.content)
         return super().rewrite(document, new, run_score)
 

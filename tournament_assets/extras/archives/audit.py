@@ -1,6 +1,6 @@
 """The audit of an archive of scored runs and the comparison of its models, as numbers."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,7 +26,7 @@ from tournament_assets.extras.archives.rows import (
     TierRow,
     row_values,
 )
-from tournament_assets.extras.archives.runs import ArchiveContents
+from tournament_assets.extras.archives.runs import ArchiveContents, ArchivedRun, BrokenFile
 from tournament_assets.extras.archives.tasks import audit_tasks, find_task_problems
 
 
@@ -102,37 +102,25 @@ def archive_tables(audit: ArchiveAudit) -> dict[str, list[dict[str, Any]]]:
     }
     return {
         **{name: [row_values(row) for row in rows] for name, rows in tables.items()},
-        "runs": _run_values(audit.contents),
+        "runs": list(_run_values(audit.contents)),
     }
 
 
-def _run_values(contents: ArchiveContents) -> list[dict[str, Any]]:
-    """Return every planned run that has a file; all means are computed from these."""
+def _run_values(contents: ArchiveContents) -> Iterator[dict[str, Any]]:
+    """Yield every planned run that has a file; all means are computed from these."""
     components = dict.fromkeys(name for run in contents.runs for name in run.components)
-    rows = [
-        {
-            "model_id": run.model_id,
-            "task": run.task,
-            "tier": run.tier,
-            "run": run.run,
-            "path": run.path,
-            "run_score": run.run_score,
-            "rule_score": run.rule_score,
+    of_both = ("model_id", "task", "tier", "run", "path", "run_score", "rule_score")
+    of_runs = ("is_clean", "is_at_ceiling", "is_empty")
+    rows: list[ArchivedRun | BrokenFile] = [*contents.runs, *contents.broken]
+    for row in sorted(rows, key=lambda row: (row.model_id, row.task, row.run)):
+        run = row if isinstance(row, ArchivedRun) else None
+        yield {
+            **{name: getattr(row, name, None) for name in of_both},
             # A component may have the name of another column.
-            **{f"score_{name}": run.components.get(name) for name in components},
-            "weighting": run.weighting.name,
-            "judge_score": run.judge.score,
-            "judge_state": run.judge.state,
-            "is_clean": run.is_clean,
-            "is_at_ceiling": run.is_at_ceiling,
-            "is_empty": run.is_empty,
-            "problem": run.failure or None,
+            **{f"score_{name}": run and run.components.get(name) for name in components},
+            "weighting": run and run.weighting.name,
+            "judge_score": run and run.judge.score,
+            "judge_state": run and run.judge.state,
+            **{name: getattr(row, name, None) for name in of_runs},
+            "problem": row.failure or None if isinstance(row, ArchivedRun) else row.reason,
         }
-        for run in contents.runs
-    ]
-    names = list(rows[0]) if rows else []
-    for file in contents.broken:
-        tier = contents.config.harness.tier(file.task)
-        of_file = {**row_values(file), "tier": tier, "problem": file.reason}
-        rows.append({name: of_file.get(name) for name in names or of_file})
-    return sorted(rows, key=lambda row: (row["model_id"], row["task"], row["run"]))

@@ -1,11 +1,10 @@
 """ClawBench's runs: https://github.com/openclaw/clawbench, `schemas.py` and `scorer.py` of 0.4."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from tournament_assets.extras.archives.documents import (
-    Edit,
     is_blank,
     number_of,
     score_at,
@@ -101,8 +100,8 @@ class ClawBench(RewritingReader):
 
     def rewrite(
         self, document: Mapping[str, Any], new: NewScore, run_score: float
-    ) -> Sequence[Edit]:
-        """Return the new `judge_result` and `run_score`, each with its old value kept."""
+    ) -> Mapping[str, Any]:
+        """Return the new `judge_result` and `run_score`."""
         before = document["judge_result"]
         threshold = number_of(before.get("passing_threshold"))
         fields = {
@@ -121,10 +120,7 @@ class ClawBench(RewritingReader):
             "rejudged_at": new.received_at,
             "rejudged_by": new.model,
         }
-        return (
-            Edit("judge_result", after, "judge_result_before"),
-            Edit("run_score", run_score, "run_score_before"),
-        )
+        return {"judge_result": after, "run_score": run_score}
 
 
 def _says_something(message: Any) -> bool:

@@ -7,12 +7,7 @@ from pathlib import Path
 import click
 
 from tournament_assets.cli import echo
-from tournament_assets.cli.options import (
-    json_option,
-    markdown_option,
-    open_console,
-    show_report,
-)
+from tournament_assets.cli.options import json_option, markdown_option, open_console, show_report
 from tournament_assets.extras.archives.audit import audit_archive
 from tournament_assets.extras.archives.config import load_archive_config
 from tournament_assets.extras.archives.questions import require_rejudging

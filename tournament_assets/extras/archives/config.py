@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from glob import escape
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 from pydantic import AfterValidator, BeforeValidator, Field, field_validator, model_validator
 
@@ -33,22 +33,18 @@ class ArchivedModel(Frozen):
     """
 
     model_id: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")
-    label: str = ""
-    folder: str = ""
+    label: str = Field(default="", min_length=1)
+    folder: str = Field(default="", min_length=1)
 
-    @property
-    def shown(self) -> str:
-        """Its name in reports."""
-        return self.label or self.model_id
-
-    @property
-    def folder_name(self) -> str:
-        """Its folder inside the archive's."""
-        return self.folder or self.model_id
+    @model_validator(mode="before")
+    @classmethod
+    def _is_called_by_its_id(cls, value: Any) -> Any:
+        name = value.get("model_id") if isinstance(value, Mapping) else None
+        return value if name is None else {"label": name, "folder": name, **value}
 
     def fill(self, pattern: str, **values: str) -> str:
         """Return a pattern of file names with `{model}`, `{folder}` and others filled in."""
-        for name, value in {"model": self.model_id, "folder": self.folder_name, **values}.items():
+        for name, value in {"model": self.model_id, "folder": self.folder, **values}.items():
             pattern = pattern.replace(f"{{{name}}}", escape(value))
         return pattern
 
@@ -128,7 +124,7 @@ class Rejudging(Frozen):
     """
 
     judge: Judge
-    prompt: Relative
+    prompt: str = Field(min_length=1)
     parts: Mapping[_PartName, Annotated[JudgeInput, _FromKey]] = Field(min_length=1)
     budget_usd: float | None = Field(default=None, ge=0)
     prices: Mapping[str, ConfiguredPrice] = Field(default_factory=dict)
@@ -200,7 +196,7 @@ class ArchiveConfig(Frozen):
 
     @model_validator(mode="after")
     def _models_differ(self) -> "ArchiveConfig":
-        for what in ("model_id", "shown", "folder_name"):
+        for what in ("model_id", "label", "folder"):
             values = [getattr(model, what) for model in self.models]
             twice = sorted({value for value in values if values.count(value) > 1})
             if twice:

@@ -8,8 +8,7 @@ order and layout.
 import json
 import math
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
 from itertools import chain, count
 from pathlib import Path
 from typing import Any
@@ -97,41 +96,33 @@ def text_of(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value, sort_keys=True)
 
 
-@dataclass(frozen=True, slots=True)
-class Edit:
-    """The replacement of a value of a run's object.
+def edit_document(text: str, values: Mapping[str, Any]) -> bytes:
+    """Return the JSON of a run's file with some values of its object replaced.
 
-    Attributes:
-        key: The key of the old value, which must exist.
-        kept_as: The name under which the old value is kept beside the new one, with a number behind
-            it if another old value is kept under that name.
-    """
+    Each old value is kept beside the new one as `KEY_before`, with a number behind it if an older
+    one is kept under that name.
 
-    key: str
-    value: Any
-    kept_as: str
-
-
-def edit_document(text: str, edits: Sequence[Edit]) -> bytes:
-    """Return the JSON of a run's file with some values replaced and the old ones kept.
+    Args:
+        text: The file as it is.
+        values: The new values, by key.
 
     Raises:
         InputError: If it lacks one of the keys.
     """
-    for edit in edits:
+    for key, value in values.items():
         members = _members_of(text)
-        if edit.key not in members:
-            raise InputError(f"{edit.key} is missing; expected a value to replace")
-        member, end = members[edit.key]
+        if key not in members:
+            raise InputError(f"{key} is missing; expected a value to replace")
+        member, end = members[key]
         old, colon = text[member.end() : end], member["colon"]
         # In an object on one line, the first member has nothing before its name.
         lead = list(members.values())[-1][0]["lead"]
         layout: dict[str, Any] = {"separators": (",", ":")} if colon == ":" else {}
         if "\n" in lead:
             layout = {"indent": lead.rpartition("\n")[2]}
-        new = json.dumps(edit.value, ensure_ascii=text.isascii(), **layout).replace("\n", lead)
-        numbered = (f"{edit.kept_as}_{number}" for number in count(2))
-        kept_as = next(name for name in chain([edit.kept_as], numbered) if name not in members)
+        new = json.dumps(value, ensure_ascii=text.isascii(), **layout).replace("\n", lead)
+        numbered = (f"{key}_before_{number}" for number in count(2))
+        kept_as = next(name for name in chain([f"{key}_before"], numbered) if name not in members)
         kept = f",{lead}{json.dumps(kept_as)}{colon}{old}"
         text = f"{text[: member.end()]}{new}{kept}{text[end:]}"
     return text.encode(errors="backslashreplace")  # half a character is written as its escape

@@ -5,6 +5,7 @@ Models are ranked by clean mean and on common support, with an interval for each
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import combinations, product
 from math import fsum
 
@@ -28,24 +29,14 @@ from tournament_assets.ratings.intervals import BootstrapRatings
 from tournament_assets.ratings.significance import separate_entrants
 
 
-def harness_failed(run: ArchivedRun) -> bool:
-    """Return whether the harness recorded a failure."""
-    return bool(run.failure)
-
-
-def judging_failed(run: ArchivedRun) -> bool:
-    """Return whether judging failed and was not repeated."""
-    return run.judge.state is JudgeState.FAILED
-
-
 def count_runs(runs: Sequence[ArchivedRun]) -> dict[str, int]:
     """Return the counts of archived runs that the rows of models and of tasks have in common."""
     return {
         "archived": len(runs),
         "zero": sum(not run.is_clean for run in runs),
         "at_ceiling": sum(run.is_at_ceiling for run in runs),
-        "judge_failed": sum(map(judging_failed, runs)),
-        "harness_failures": sum(map(harness_failed, runs)),
+        "judge_failed": sum(run.judging_failed for run in runs),
+        "harness_failures": sum(bool(run.failure) for run in runs),
     }
 
 
@@ -71,7 +62,7 @@ def _audit(model: ArchivedModel, contents: ArchiveContents) -> ModelRow:
     return ModelRow(
         **count_runs(runs),
         model_id=model.model_id,
-        label=model.shown,
+        label=model.label,
         planned=planned,
         broken=broken,
         absent=planned - len(runs) - broken,
@@ -196,16 +187,11 @@ def audit_conditions(contents: ArchiveContents) -> list[ConditionRow]:
         values = {value for value, _ in counts if value}
         says_all = bool(counts) and all(value for value, _ in counts)
         sameness = DIFFERENT if len(values) > 1 else IDENTICAL if says_all else SILENT
-        for (value, model_id), count in sorted(counts.items()) or [(("", None), None)]:
-            rows.append(
-                ConditionRow(
-                    condition=name,
-                    sameness=sameness,
-                    value=value or None,
-                    model_id=model_id,
-                    runs=count,
-                )
-            )
+        row = ConditionRow(condition=name, sameness=sameness)
+        rows += [
+            replace(row, value=value or None, model_id=model_id, runs=count)
+            for (value, model_id), count in sorted(counts.items())
+        ] or [row]
     stated = contents.config.stated.items()
     return rows + [
         ConditionRow(condition=name, sameness=STATED, value=text) for name, text in stated

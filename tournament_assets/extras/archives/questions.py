@@ -57,7 +57,6 @@ class Questions:
         self._instructions = str(_read_file(archive.project / self._rejudging.prompt, as_text=True))
         self._archive = archive
         self._models = {model.model_id: model for model in archive.config.models}
-        self._beside: dict[Path, Any] = {}
 
     def ask(self, run: ArchivedRun, document: Mapping[str, Any]) -> ModelRequest:
         """Compose the request about a run.
@@ -89,10 +88,7 @@ class Questions:
         matches = [path for path in self._archive.project.glob(pattern) if path.is_file()]
         if len(matches) != 1:
             raise InputError(f"{len(matches)} files match {pattern!r}; expected one")
-        (path,) = matches
-        if path not in self._beside:
-            self._beside[path] = _read_file(path)
-        return self._beside[path]
+        return _read_file(matches[0])
 
 
 def _read_file(path: Path, *, as_text: bool = False) -> Any:

@@ -38,7 +38,7 @@ def read_archive(archive: ArchiveFile, *, exclude: frozenset[str] = frozenset())
             "expected the folder with the models' folders; correct folder"
         )
     models = tuple(model for model in config.models if model.model_id not in exclude)
-    folders = {model.model_id: archive.folder / model.folder_name for model in models}
+    folders = {model.model_id: archive.folder / model.folder for model in models}
     by_model = {
         model_id: list(config.harness.files(folder)) if folder.is_dir() else []
         for model_id, folder in folders.items()
@@ -81,7 +81,8 @@ def _read_files(
             try:
                 planned[cell], _ = read_run(archive, model_id, file)
             except UNUSABLE as error:
-                planned[cell] = BrokenFile(*cell, place, reason_of(error))
+                tier = archive.config.harness.tier(file.task)
+                planned[cell] = BrokenFile(*cell, tier, place, reason_of(error))
     return [planned[cell] for cell in sorted(planned)], unplanned
 
 
@@ -121,7 +122,7 @@ def read_run(
     scored = reader.read(document)
     conditions = {name: value_at(document, key) for name, key in config.conditions.items()}
     run = ArchivedRun(
-        **{each.name: getattr(scored, each.name) for each in fields(ScoredRun)},
+        **{field.name: getattr(scored, field.name) for field in fields(ScoredRun)},
         model_id=model_id,
         task=file.task,
         run=file.run,
@@ -160,7 +161,7 @@ def _read_logs(archive: ArchiveFile, exclude: frozenset[str]) -> tuple[int, tupl
     names = {
         name: model.model_id
         for model in config.models
-        for name in (model.folder_name, model.shown, model.model_id)
+        for name in (model.folder, model.label, model.model_id)
     }
     files: dict[Path, str | None] = {}
     for pattern, model in product(config.logs, config.models):

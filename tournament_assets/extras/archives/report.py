@@ -69,17 +69,10 @@ def archive_report_document(audit: ArchiveAudit, *, tables_folder: str = "") -> 
     config, contents = audit.config, audit.contents
     judges = {run.judge.rejudged_by for run in contents.runs if run.judge.rejudged_by}
     tier_counts = Counter(config.harness.tier(task) for task in contents.tasks)
-    caveats = say(
-        "caveats",
-        *(audit.models, sorted(judges), config.harness.weightings),
-        next((row.n_clean_cells for row in audit.support), 0),
-        config.n_planned,
-        [tier for tier, count in tier_counts.items() if count < _FEW_TASKS],
-    )
-    unranked = [row.label for row in audit.models if row.clean_mean is None]
-    left_out = say("left_out", audit.excluded, unranked)
+    small_tiers = [tier for tier, count in tier_counts.items() if count < _FEW_TASKS]
+    verdict = (*audit.outages, *verdict_sentences(audit), *say("left_out", audit))
     sections = [
-        ReportSection("Verdict", (*audit.outages, *verdict_sentences(audit), *left_out)),
+        ReportSection("Verdict", verdict),
         _ranking_section(audit),
         *_gap_sections(audit),
         _common_section(audit),
@@ -87,7 +80,7 @@ def archive_report_document(audit: ArchiveAudit, *, tables_folder: str = "") -> 
         _coverage_section(audit),
         ReportSection("Means by tier", (), tuple(_tier_tables(audit))),
         ReportSection("Glossary", say("glossary", config.harness, config.n_planned)),
-        ReportSection("Caveats", caveats),
+        ReportSection("Caveats", say("caveats", audit, sorted(judges), small_tiers)),
     ]
     if tables_folder:
         sections.append(ReportSection("Where the numbers are", say("places", tables_folder)))
@@ -130,9 +123,9 @@ def _coverage_section(audit: ArchiveAudit) -> ReportSection:
 def _ranking_section(audit: ArchiveAudit, *sentences: str) -> ReportSection:
     def place(name: str, row: ModelRow) -> int:
         """Return a model's place by a mean; equal means share a place."""
-        return 1 + sum(getattr(other, name) > getattr(row, name) for other in audit.ranked)
+        return 1 + sum(bool(getattr(other, name) > getattr(row, name)) for other in audit.ranked)
 
-    columns = {
+    columns: dict[str, Cell[Any]] = {
         "#": partial(place, "clean_mean"),
         **select_columns(
             ModelRow,
@@ -173,9 +166,8 @@ def _common_section(audit: ArchiveAudit) -> ReportSection:
         **_models_of(audit),
         **select_columns(CommonRow, "mean", "clean_mean"),
     }
-    without = [row.label for row in audit.models if not row.archived]
     table = ReportTable.of(audit.support, columns, n_labels=2)
-    return ReportSection("On common support", say("common", audit.support, without), (("", table),))
+    return ReportSection("On common support", say("common", audit), (("", table),))
 
 
 def _sameness_section(audit: ArchiveAudit) -> ReportSection:
@@ -230,7 +222,7 @@ def _log_table(audit: ArchiveAudit) -> ReportTable:
 
     kinds = sorted({kind for row in audit.logs for kind in row.failures})
     names = ("missing_explained", "missing_unexplained", "failed_and_archived", "failed_and_zero")
-    columns = {
+    columns: dict[str, Cell[Any]] = {
         **_models_of(audit),
         **{kind: partial(count, kind) for kind in kinds},
         **select_columns(LogRow, *names, "unplanned"),

@@ -205,7 +205,7 @@ class GapRow:
 
     higher: str
     lower: str
-    difference: Points
+    difference: Annotated[float, Display("", _points)]
     low: Points
     high: Points
     is_separated: bool
@@ -250,6 +250,6 @@ class ConditionRow:
 
     condition: Text
     sameness: Annotated[str, Display("result")]
-    value: Annotated[str | None, Display("")]
+    value: Annotated[str | None, Display("")] = None
     model_id: str | None = None
     runs: Annotated[int | None, Display("")] = None

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Annotated
 
 from tournament_assets.extras.archives.config import ArchiveConfig, ArchivedModel
-from tournament_assets.extras.archives.harness import ScoredRun
+from tournament_assets.extras.archives.harness import JudgeState, ScoredRun
 from tournament_assets.foundation.formatting import Display
 
 
@@ -30,6 +30,11 @@ class ArchivedRun(ScoredRun):
     conditions: Mapping[str, str | None] = field(default_factory=dict)
 
     @property
+    def judging_failed(self) -> bool:
+        """Whether judging failed and was not repeated."""
+        return self.judge.state is JudgeState.FAILED
+
+    @property
     def cell(self) -> tuple[str, str]:
         """The task and the run's name, by which runs of different models are matched."""
         return self.task, self.run
@@ -42,6 +47,7 @@ class BrokenFile:
     model_id: Annotated[str, "the model"]
     task: Annotated[str, "the task"]
     run: Annotated[str, "the run's name"]
+    tier: Annotated[str, "the task's tier"]
     path: Annotated[str, "the file, relative to the archive's folder", Display("file")]
     reason: Annotated[str, "what was found and expected", Display("why it counts as missing")]
 
@@ -86,7 +92,7 @@ class ArchiveContents:
     @property
     def labels(self) -> dict[str, str]:
         """The models' names in reports, by id."""
-        return {model.model_id: model.shown for model in self.models}
+        return {model.model_id: model.label for model in self.models}
 
     @property
     def seen_tasks(self) -> set[str]:

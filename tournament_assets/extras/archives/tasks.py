@@ -11,6 +11,8 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
 from math import fsum
+from operator import attrgetter
+from typing import Any
 
 from tournament_assets.audits.missingness import CHANCE, tail_probability
 from tournament_assets.audits.prompt_findings import measure_signal
@@ -19,8 +21,6 @@ from tournament_assets.extras.archives.models import (
     LoggedFailures,
     count_runs,
     find_logged_failures,
-    harness_failed,
-    judging_failed,
 )
 from tournament_assets.extras.archives.rows import FindingKind, FindingRow, TaskRow
 from tournament_assets.extras.archives.runs import ArchiveContents, ArchivedRun
@@ -132,8 +132,8 @@ def _find_clusters(
         for task, runs in by_task.items()
     }
     for kind, subject, among, has_failed in (
-        (FindingKind.HARNESS_FAILURES, "the harness", by_task, harness_failed),
-        (FindingKind.JUDGE_FAILURES, "judging", judged, judging_failed),
+        (FindingKind.HARNESS_FAILURES, "the harness", by_task, attrgetter("failure")),
+        (FindingKind.JUDGE_FAILURES, "judging", judged, attrgetter("judging_failed")),
     ):
         failed = {task: [r.model_id for r in runs if has_failed(r)] for task, runs in among.items()}
         for task in _clustered(failed, among):
@@ -170,7 +170,7 @@ def _reasons(cells: Sequence[tuple[str, str, str]], logged: LoggedFailures) -> s
     return f"the logs explain {explained} of them ({listed})" if explained else "no log says why"
 
 
-def measure_spread(groups: Sequence[Sequence[float]]) -> dict[str, float | None]:
+def measure_spread(groups: Sequence[Sequence[float]]) -> dict[str, Any]:
     """Separate the spread between models from the spread between runs of the same model.
 
     Args:
