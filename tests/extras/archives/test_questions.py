@@ -69,3 +69,11 @@ def test_another_service_gives_another_score() -> None:
         for name in ("anthropic", "openai_api", "openai_batch")
     }
     assert len(keys) == 3
+
+
+def test_a_judges_own_settings_are_sent_beside_the_schema_of_a_score() -> None:
+    judge = Judge(service="anthropic", model="m", temperature=0.0, effort="low")
+    params: Any = build_score_request("Score it.", {"task": "Sort."}, judge=judge).params
+    assert params["temperature"] == 0
+    assert params["output_config"]["effort"] == "low"
+    assert set(params["output_config"]["format"]["schema"]["required"]) == {"reason", "score"}

@@ -431,9 +431,12 @@ def test_what_never_becomes_a_score_leaves_the_file_and_is_said(archive: SmallAr
     before = archive.document(*JUDGED)
     with FaultyServer(faults=["direct_text_empty:2"]) as server:
         result = rejudge(archive, server, limit=1)
-    assert result.written == []
-    (problem,) = result.unscored
-    assert problem.startswith("vendor_bob/t1-add/run1.json: ")
+        assert result.written == []
+        (problem,) = result.unscored
+        assert problem.startswith("vendor_bob/t1-add/run1.json: ")
+        asked = server.log.messages
+        assert rejudge(archive, server, limit=1).unscored == result.unscored
+        assert server.log.messages == asked  # another judge or prompt would be asked
     assert archive.document(*JUDGED) == before
 
 
