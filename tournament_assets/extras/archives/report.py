@@ -236,7 +236,7 @@ def _task_section(audit: ArchiveAudit) -> ReportSection:
         (row for row in audit.tasks if row.chance_level is not None),
         key=lambda row: (row.signal_to_noise is None, -(row.signal_to_noise or 0.0), row.task),
     )
-    above = [(row.signal_to_noise or 0.0) > (row.chance_level or 0.0) for row in spreads]
+    above = [row.is_above_chance for row in spreads]
     tables = []
     if findings:
         columns = {

@@ -152,6 +152,7 @@ class TaskRow:
         between_runs: Standard deviation of runs about their model's mean.
         signal_to_noise: What differs between models by what differs between runs of one.
         chance_level: The ratio that chance exceeds once in twenty.
+        is_above_chance: Whether the ratio is higher.
     """
 
     task: Text
@@ -166,6 +167,7 @@ class TaskRow:
     between_runs: Deviation = None
     signal_to_noise: Annotated[float | None, Display("", _ratio)] = None
     chance_level: Annotated[float | None, Display("by chance up to", _ratio)] = None
+    is_above_chance: bool = False
     findings: str
 
 

@@ -190,4 +190,5 @@ def measure_spread(groups: Sequence[Sequence[float]]) -> dict[str, Any]:
         "between_runs": math.sqrt(signal.within),
         "signal_to_noise": signal.ratio,
         "chance_level": signal.chance_level,
+        "is_above_chance": signal.is_above_chance,
     }
