@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import combinations, product
 from math import fsum
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,7 +30,7 @@ from tournament_assets.ratings.intervals import BootstrapRatings
 from tournament_assets.ratings.significance import separate_entrants
 
 
-def count_runs(runs: Sequence[ArchivedRun]) -> dict[str, int]:
+def count_runs(runs: Sequence[ArchivedRun]) -> dict[str, Any]:
     """Return the counts of archived runs that the rows of models and of tasks have in common."""
     return {
         "archived": len(runs),
