@@ -102,8 +102,7 @@ def archive_rejudge_command(archive: Path, dry_run: bool, limit: int | None) -> 
     print_document(rejudging_document(described, contents, failed), console)
     chosen = [failure for failure in failed if failure.request is not None][:limit]
     if dry_run and chosen:
-        requests = [failure.request for failure in chosen if failure.request is not None]
-        print_text(cost_sentence(requests, rejudging), console)
+        print_text(cost_sentence(chosen, rejudging), console)
     if dry_run or not chosen:
         return
     problems = judge_problems(rejudging.judge, os.environ)

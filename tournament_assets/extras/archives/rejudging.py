@@ -250,10 +250,10 @@ def rejudge_runs(
     )
 
 
-def cost_sentence(requests: Sequence[ModelRequest], rejudging: Rejudging) -> str:
+def cost_sentence(failed: Sequence[FailedJudging], rejudging: Rejudging) -> str:
     """Describe the most that asking can cost, assuming an empty ledger."""
-    distinct = list({request.request_key: request for request in requests}.values())
-    most = most_usd(distinct, rejudging.price_list, "direct")
+    distinct = {failure.key: failure.request for failure in failed if failure.request is not None}
+    most = most_usd(list(distinct.values()), rejudging.price_list, "direct")
     cost = "an unknown price" if most is None else f"up to {format_usd(float(most.sum()))}"
     return f"Asking {len(distinct)} requests of {rejudging.judge.model} costs {cost}."
 
