@@ -1,6 +1,7 @@
 import json
 from collections.abc import Sequence
 from fractions import Fraction
+from itertools import product
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -35,7 +36,7 @@ from tournament_assets.extras.archives.models import (
 )
 from tournament_assets.extras.archives.readers import READERS
 from tournament_assets.extras.archives.report import verdict_sentences
-from tournament_assets.extras.archives.rows import GapRow, ModelRow
+from tournament_assets.extras.archives.rows import GapRow, ModelRow, row_values
 from tournament_assets.ratings.intervals import expanded_confidence
 
 PLANNED = len(TASKS) * len(RUNS)
@@ -118,6 +119,60 @@ def test_means_are_those_of_a_slow_reference(scores: list[Any]) -> None:
         assert tier.n_archived == len(members)
         if members:
             assert tier.mean == pytest.approx(sum(members) / len(members))
+
+
+def plain_figures(folder: Path, planned: int) -> dict[str, float]:
+    """A model's fifteen figures, read from its files and nothing else, as a short script would."""
+    documents = {path: json.loads(path.read_text()) for path in folder.glob("*/run*.json")}
+    scores = [document["run_score"] for document in documents.values()]
+    clean = [score for score in scores if score >= 0.01]
+    judges = [
+        each["judge_result"] for each in documents.values() if each["judge_result"]["enabled"]
+    ]
+    failed = [judge for judge in judges if "restarting" in judge["reason"]]
+    tiers: dict[str, list[float]] = {}
+    for path, document in documents.items():
+        tiers.setdefault(f"tier {path.parent.name[1]}", []).append(document["run_score"])
+    return {
+        "archived": len(scores),
+        "missing": planned - len(scores),
+        "clean": len(clean),
+        "coverage": len(clean) / planned,
+        "mean": sum(scores) / len(scores),
+        "clean_mean": sum(clean) / len(clean),
+        "normalised": sum(clean) / planned,
+        "judge_mean": sum(judge["score"] for judge in judges) / (len(judges) - len(failed)),
+        "at_ceiling": sum(each["completion_result"]["score"] == 1 for each in documents.values()),
+        "judge_failed": len(failed),
+        **{tier: sum(scores) / len(scores) for tier, scores in tiers.items()},
+    }
+
+
+def test_the_figures_of_nine_models_are_those_of_a_plain_script(tmp_path: Path) -> None:
+    names, tasks = [f"m{number}" for number in range(9)], [f"t{1 + n % 5}-{n}" for n in range(20)]
+    models = [{"model_id": name} for name in names]
+    plan = {"tasks": tasks, "runs": list(RUNS)}
+    archive = make_archive(tmp_path, fill=False, models=models, plan=plan, conditions={})
+    generator = np.random.default_rng(7)
+    for name, task, run in product(names, tasks, RUNS):
+        kind, judge = generator.choice(6, p=[0.05, 0.1, 0.05, 0.1, 0.35, 0.35]), generator.random()
+        documents = [
+            zero_document(),
+            failed_document(),
+            failed_document(completion=0.5),
+            run_document(judge=None),
+            run_document(judge=judge),
+            run_document(judge=judge, completion=0.5),
+        ]
+        if generator.random() < 0.95:
+            archive.put(name, task, run, documents[kind])
+    audit = audit_archive(archive.read()[1])
+    for row in audit.models:
+        means = {tier.tier: tier.mean for tier in audit.tiers if tier.model_id == row.model_id}
+        values = {**row_values(row), **means}
+        figures = plain_figures(tmp_path / "runs" / row.model_id, len(tasks) * len(RUNS))
+        assert len(figures) == 15
+        assert {name: values[name] for name in figures} == pytest.approx(figures)
 
 
 def test_logs_say_why_runs_are_missing(archive: SmallArchive) -> None:
