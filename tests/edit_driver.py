@@ -81,10 +81,9 @@ class EditDriver:
             asset_selection=None if assets is None else list(assets),
             raise_on_error=False,
         )
-        if result.success:
-            for event in result.get_asset_materialization_events():
-                key = event.step_materialization_data.materialization.asset_key
-                ran.setdefault(str(request.partition_key), []).append(key.path[-1])
+        for event in result.get_asset_materialization_events():
+            made = event.step_materialization_data.materialization
+            ran.setdefault(str(made.partition), []).append(made.asset_key.path[-1])
 
     def requests_seen(self) -> int:
         """How many requests the loopback judge of the project has accepted."""

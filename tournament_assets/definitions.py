@@ -50,7 +50,8 @@ from tournament_assets.graph.automation.jobs import (
     build_jobs,
     build_rejudge_job,
 )
-from tournament_assets.graph.automation.reruns import build_beginning_jobs, refuse_superseded
+from tournament_assets.graph.automation.rerun_jobs import build_rerun_jobs
+from tournament_assets.graph.automation.reruns import refuse_superseded
 from tournament_assets.graph.automation.scheduled_reruns import (
     build_schedules,
     build_sensor,
@@ -153,7 +154,7 @@ def build_tournaments(
         warnings.simplefilter("ignore", dg.BetaWarning)
         jobs = {
             plan.tournament_id: [
-                *build_beginning_jobs(plan),
+                *build_rerun_jobs(plan),
                 *build_jobs(plan, refuse_run=refuse_superseded, resource_prefix=resource_prefix),
             ]
             for plan in plans

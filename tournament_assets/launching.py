@@ -20,6 +20,7 @@ from tournament_assets.graph.automation.scheduled_reruns import (
 )
 from tournament_assets.graph.automation.stage_runs import StageListener, StageRunner
 from tournament_assets.graph.local_runs import (
+    PROCESS_TAG,
     close_runs_of_dead_processes,
     noticed_interrupts,
     open_instance,
@@ -31,6 +32,7 @@ from tournament_assets.graph.rows import axis_names
 from tournament_assets.graph.run_options import RunOptions
 from tournament_assets.graph.run_summaries import RunSummary
 from tournament_assets.graph.table import row_of
+from tournament_assets.ledger.leases import own_identity
 from tournament_assets.preparing import preflight
 from tournament_assets.preparing.preflight import Finding
 from tournament_assets.project.plan import TournamentPlan, load_plan
@@ -73,8 +75,8 @@ def run_tournament(
         ) as engine,
     ):
         close_runs_of_dead_processes(instance)
-        runner = StageRunner(plan, options, engine, instance, project.storage, was_interrupted)
-        runner.run(on_start, on_done, on_fresh)
+        runner = StageRunner(plan, options, engine, instance, was_interrupted=was_interrupted)
+        runner.run(on_start, on_done, on_fresh, tags={PROCESS_TAG: own_identity()})
         return runner.summary()
 
 

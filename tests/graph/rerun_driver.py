@@ -1,9 +1,9 @@
 """Does what Dagster's daemon does with a tournament's schedule and sensors, in one process."""
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -19,25 +19,15 @@ from tournament_assets.project.project_files import prepare_dagster_home
 
 TICK = datetime(2026, 11, 23, 5, 0, tzinfo=UTC)
 FIRST_RERUN = "small_headline_20261123T050000Z"
-STAGES = (
-    *("inputs", "prompts", "responses", "pairs", "price"),
-    *("ask_judge", "judging", "report"),
-)
-"""The stages of a rerun, in order."""
 
 
 @dataclass
 class Driver:
-    """A project, the instance its runs are in, and what the daemon remembers.
-
-    Attributes:
-        requested: The run keys of everything that was run, in order.
-    """
+    """A project, the instance its runs are in, and what the daemon remembers."""
 
     paid: PaidProject
     instance: dg.DagsterInstance
     cursor: str | None = None
-    requested: list[str] = field(default_factory=list)
     _loaded: tuple[str, dg.Definitions] | None = None
 
     @property
@@ -47,16 +37,6 @@ class Driver:
         if self._loaded is None or self._loaded[0] != config:
             self._loaded = (config, self.paid.definitions())
         return self._loaded[1]
-
-    @property
-    def since(self) -> str:
-        """Until when the sensor has seen every rerun."""
-        seen: str = json.loads(self.cursor or "{}")["small"]["since"]
-        return seen
-
-    @since.setter
-    def since(self, moment: str) -> None:
-        self.cursor = json.dumps({"small": {"since": moment}})
 
     @property
     def plan(self) -> TournamentPlan:
@@ -92,9 +72,7 @@ class Driver:
 
     def run(self, request: dg.RunRequest) -> bool:
         """Execute a requested run; return whether it succeeded."""
-        assert request.run_key is not None
         assert request.job_name is not None
-        self.requested.append(request.run_key)
         definitions = self.definitions
         job = definitions.resolve_job_def(request.job_name)
         assets = list(request.asset_selection or [])
@@ -107,47 +85,16 @@ class Driver:
             raise_on_error=False,
         ).success
 
-    def note_success(self, request: dg.RunRequest) -> None:
-        """Note a run as one that was executed."""
-        key = request.partition_key
-        tags = {**request.tags, **({"dagster/partition": str(key)} if key else {})}
-        create_run_for_test(
-            self.instance, str(request.job_name), status=dg.DagsterRunStatus.SUCCESS, tags=tags
-        )
-
-    def begin_at(self, stage: str, *, made: str) -> list[dg.RunRequest]:
-        """Begin a rerun whose stages before one were executed; return what is run next.
-
-        Args:
-            stage: The stage that comes next.
-            made: The last asset that was made before; it is made without Dagster.
-        """
-        self.paid.tables(made, mode="headline")
-        _, requests = self.tick_schedule()
-        while requests[0].tags["stage"] != stage:
-            for request in requests:
-                self.note_success(request)
-            _, requests = self.tick_sensor()
-        return requests
-
-    def _run_all(self, requests: Sequence[dg.RunRequest]) -> bool:
-        outcomes = [self.run(request) for request in requests]
-        return all(outcomes)
-
-    def go_on(self) -> bool:
-        """Let the sensor look, and run what it wants, until it wants nothing or a run fails."""
-        while True:
-            _, requests = self.tick_sensor()
-            if not requests:
-                return True
-            if not self._run_all(requests):
-                return False
+    def note(self, request: dg.RunRequest, status: dg.DagsterRunStatus) -> None:
+        """Note a run as one that has come so far."""
+        tags = {**request.tags, "dagster/partition": str(request.partition_key)}
+        create_run_for_test(self.instance, str(request.job_name), status=status, tags=tags)
 
     def rerun(self, moment: datetime = TICK) -> bool:
-        """Run what the schedule and then the sensor want; return whether all of it succeeded."""
-        reason, requests = self.tick_schedule(moment)
+        """Run what the schedule wants; return whether it succeeded."""
+        reason, (request,) = self.tick_schedule(moment)
         assert reason is None
-        return self._run_all(requests) and self.go_on()
+        return self.run(request)
 
     def reruns(self) -> list[Rerun]:
         return find_reruns(self.instance, self.plan)

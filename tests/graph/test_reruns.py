@@ -1,5 +1,4 @@
-import json
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -8,9 +7,8 @@ import pytest
 
 from tests.chat_server import MODEL, ChatServer
 from tests.graph.paid_projects import UNTIL_ENDED, PaidProject, paid_project
-from tests.graph.rerun_driver import FIRST_RERUN, STAGES, TICK, Driver, driver
-from tournament_assets.graph.automation import scheduled_reruns as continuing
-from tournament_assets.graph.automation.reruns import RerunState
+from tests.graph.rerun_driver import FIRST_RERUN, TICK, Driver, driver
+from tournament_assets.graph.automation.reruns import RerunState, begin_rerun
 
 HEADLINE_REQUESTS = 8 * 3 * 2
 """Prompts with a gold answer, pairs of entrants, presentations."""
@@ -22,7 +20,14 @@ def messages_of(instance: dg.DagsterInstance, run: dg.DagsterRun) -> str:
     return "\n".join(str(each.get_dagster_event().step_failure_data.error) for each in logs)
 
 
-def test_a_tick_reruns_the_headline_stage_by_stage_and_leaves_a_run_directory(
+def made_in(instance: dg.DagsterInstance, run: dg.DagsterRun) -> list[str]:
+    """Return the assets that a run made, in order, once each."""
+    logs = instance.all_logs(run.run_id, of_type=dg.DagsterEventType.ASSET_MATERIALIZATION)
+    keys = (each.get_dagster_event().step_materialization_data.materialization for each in logs)
+    return list(dict.fromkeys(key.asset_key.path[-1] for key in keys))
+
+
+def test_a_tick_reruns_the_headline_in_one_run_and_leaves_a_run_directory(
     tmp_path: Path,
 ) -> None:
     with (
@@ -30,23 +35,22 @@ def test_a_tick_reruns_the_headline_stage_by_stage_and_leaves_a_run_directory(
         driver(paid) as d,
     ):
         assert d.rerun()
-        partitions = {
-            0: ("headline",),
-            1: ("headline",),
-            2: ("careful|headline", "sloppy|headline", "mixed|headline"),
-            3: ("factuality|headline", "calibration|headline"),
-            4: ("headline",),
-            5: ("headline",),
-            6: ("factuality|headline", "calibration|headline"),
-            7: ("headline",),
-        }
-        assert d.requested == [
-            f"{FIRST_RERUN}/{STAGES[stage]}/{key}"
-            for stage, keys in partitions.items()
-            for key in keys
-        ]
         (rerun,) = d.reruns()
         assert rerun.state is RerunState.SUCCEEDED
+        started = [
+            stats.step_key
+            for stats in sorted(
+                d.instance.get_run_step_stats(rerun.newest_run.run_id),
+                key=lambda stats: stats.start_time or 0.0,
+            )
+        ]
+        assert started == [
+            *("inputs", "prompts"),
+            *("responses__careful", "responses__sloppy", "responses__mixed"),
+            *("pairs__factuality", "pairs__calibration", "price", "ask_judge"),
+            *("judging__factuality", "judging__calibration", "report", "check_drift__factuality"),
+            "check_drift__calibration",
+        ]
         (manifest,) = d.manifests()
         assert manifest["mode"] == "headline"
         assert manifest["rerun"] == FIRST_RERUN
@@ -56,11 +60,13 @@ def test_a_tick_reruns_the_headline_stage_by_stage_and_leaves_a_run_directory(
 
 
 def test_a_tick_while_a_rerun_is_unfinished_begins_none_and_names_it(d: Driver) -> None:
-    _, requests = d.tick_schedule()
-    assert [d.run(request) for request in requests] == [True]
+    _, (request,) = d.tick_schedule()
+    d.note(request, dg.DagsterRunStatus.STARTED)
     reason, requests = d.tick_schedule(TICK + timedelta(days=7))
-    assert (reason or "").startswith(f"rerun {FIRST_RERUN} ")
-    assert "(inputs: " in (reason or "")
+    assert (reason or "").startswith(f"rerun {FIRST_RERUN} is running")
+    assert requests == []
+    reason, requests = d.tick_sensor()
+    assert f"rerun {FIRST_RERUN} is running" in (reason or "")
     assert requests == []
 
 
@@ -72,50 +78,35 @@ def test_a_tick_that_was_interrupted_is_no_obstacle_to_itself(d: Driver) -> None
     assert (again.run_key, again.tags) == (request.run_key, request.tags)
 
 
-def test_requests_that_came_to_nothing_are_made_again_under_the_same_keys(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(continuing, "CLOCKS_DIFFER", timedelta(milliseconds=1))
-    with paid_project(tmp_path) as paid, driver(paid) as d:
-        d.run(d.tick_schedule()[1][0])
-        keys = [[request.run_key for request in d.tick_sensor()[1]] for _ in range(3)]
-        assert keys == 3 * [[f"{FIRST_RERUN}/prompts/headline"]]
-
-
-def test_a_stage_of_which_only_some_runs_were_begun_waits_and_is_then_begun_whole(
-    monkeypatch: pytest.MonkeyPatch, d: Driver
-) -> None:
-    d.run(d.tick_schedule()[1][0])
-    d.run(d.tick_sensor()[1][0])
-    _, requests = d.tick_sensor()
-    assert len(requests) == 3
-    d.run(requests[1])
-    assert d.tick_sensor()[1] == []  # who was interrupted may be about to go on
-    monkeypatch.setattr(continuing, "BEGINNING_TAKES", timedelta(0))
-    _, left = d.tick_sensor()
-    assert [each.run_key for each in left] == [requests[0].run_key, requests[2].run_key]
-    assert [each.partition_key for each in left] == ["careful|headline", "mixed|headline"]
-    assert [each.tags for each in left] == [requests[0].tags, requests[2].tags]
-
-
-def test_a_failed_stage_stops_the_rerun_until_its_run_is_executed_again(
+def test_a_rerun_that_failed_is_executed_again_and_makes_the_rest_alone(
     paid: PaidProject, d: Driver
 ) -> None:
+    paid.project.run_recorded("headline", environment=paid.environment)
     recorded = paid.project.folder / "responses_sloppy.jsonl"
     responses = recorded.read_text()
     recorded.write_text("{")
     assert not d.rerun()
     (rerun,) = d.reruns()
     assert rerun.state is RerunState.FAILED
-    assert {FIRST_RERUN, "(responses:"} <= {*rerun.describe().split()}
+    # Nothing that was made before the rerun is fresh for it.
+    assert made_in(d.instance, rerun.newest_run) == [
+        *("prompt_bank", "selected_prompts", "entrant_responses")
+    ]
     assert d.tick_sensor()[1] == []
     recorded.write_text(responses)
-    assert d.execute_again(rerun.newest_runs["sloppy|headline"])
-    _, (following,) = d.tick_sensor()
-    assert following.run_key == f"{FIRST_RERUN}/pairs/factuality|headline"
-    assert [key.split("/")[1] for key in d.requested] == [
-        STAGES[stage] for stage in (0, 1, 2, 2, 2)
+    assert d.execute_again(rerun.newest_run)
+    (rerun,) = d.reruns()
+    assert rerun.state is RerunState.SUCCEEDED
+    made = made_in(d.instance, rerun.newest_run)
+    assert made[:2] == ["entrant_responses", "match_list"]
+    assert made[-2:] == ["run_artifacts", "run_comparison"]
+    responses_made = [
+        str(record.partition_key)
+        for record in d.instance.fetch_materializations(
+            dg.AssetKey(["small", "entrant_responses"]), limit=1
+        ).records
     ]
+    assert responses_made == ["sloppy|headline"]
 
 
 def test_a_failed_rerun_is_no_obstacle_to_the_next_tick(
@@ -126,9 +117,7 @@ def test_a_failed_rerun_is_no_obstacle_to_the_next_tick(
     assert [rerun.state for rerun in d.reruns()] == [RerunState.FAILED]
     reason, requests = d.tick_schedule(TICK + timedelta(days=7))
     assert reason is None
-    assert [request.run_key for request in requests] == [
-        "small_headline_20261130T050000Z/inputs/headline"
-    ]
+    assert [request.run_key for request in requests] == ["small_headline_20261130T050000Z"]
 
 
 def test_a_failed_rerun_that_is_executed_again_after_a_newer_began_runs_nothing_and_says_so(
@@ -140,128 +129,64 @@ def test_a_failed_rerun_that_is_executed_again_after_a_newer_began_runs_nothing_
     assert not d.rerun()
     (failed,) = d.reruns()
     recorded.write_text(responses)
-    _, requests = d.tick_schedule(TICK + timedelta(days=7))
-    assert [d.run(request) for request in requests] == [True]
-    assert not d.execute_again(failed.newest_runs["sloppy|headline"])
+    _, (request,) = d.tick_schedule(TICK + timedelta(days=7))
+    d.note(request, dg.DagsterRunStatus.STARTED)
+    assert not d.execute_again(failed.newest_run)
     revived, newer = d.reruns()
-    second = "small_headline_20261130T050000Z"
-    assert (revived.superseded_by, newer.superseded_by) == (second, None)
-    run = revived.newest_runs["sloppy|headline"]
-    assert "one rerun of a mode at a time" in messages_of(d.instance, run)
-    _, going_on = d.tick_sensor()
-    assert [request.tags["tournament/rerun"] for request in going_on] == [second]
-
-
-def test_an_older_rerun_does_not_go_on_beside_a_newer_one(
-    tmp_path: Path, paid: PaidProject, d: Driver
-) -> None:
-    (paid.project.folder / "bank.jsonl").rename(tmp_path / "elsewhere")
-    assert not d.rerun()
-    (failed,) = d.reruns()
-    (tmp_path / "elsewhere").rename(paid.project.folder / "bank.jsonl")
-    # Executed again at the same moment as the next tick: neither saw the other.
-    _, requests = d.tick_schedule(TICK + timedelta(days=7))
-    assert d.execute_again(failed.newest_runs["headline"])
-    d.since = datetime.now(UTC).isoformat()
-    assert [d.run(request) for request in requests] == [True]
-    d.cursor = None
-    _, going_on = d.tick_sensor()
-    assert [request.tags["tournament/rerun"] for request in going_on] == [
-        "small_headline_20261130T050000Z"
-    ]
-    reason, _ = d.tick_schedule(TICK + timedelta(days=14))
-    assert (reason or "").startswith("rerun small_headline_20261130T050000Z ")
-
-
-def test_a_rerun_whose_stage_this_version_does_not_know_stays_where_it_is(d: Driver) -> None:
-    _, (request,) = d.tick_schedule()
-    tags = {**request.tags, "stage": "0", "tournament/partitions": "[null]"}
-    assert d.run(request._replace(tags=tags))
-    _, requests = d.tick_sensor()
-    assert requests == []
-    assert [rerun.state for rerun in d.reruns()] == [RerunState.OF_ANOTHER_VERSION]
-    assert d.tick_schedule(TICK + timedelta(days=7))[0] is None
-
-
-def test_a_rerun_of_a_mode_that_the_config_has_no_more_stays_where_it_is(d: Driver) -> None:
-    _, (request,) = d.tick_schedule()
-    assert d.run(request._replace(tags={**request.tags, "mode": "nightly"}))
-    _, requests = d.tick_sensor()
-    assert requests == []
-    assert [rerun.state for rerun in d.reruns()] == [RerunState.OF_ANOTHER_VERSION]
+    assert (revived.superseded_by, newer.superseded_by) == (
+        "small_headline_20261130T050000Z",
+        None,
+    )
+    assert "one rerun of a mode at a time" in messages_of(d.instance, revived.newest_run)
+    assert made_in(d.instance, revived.newest_run) == []
 
 
 def test_the_budget_stops_a_rerun_before_anything_is_asked(paid: PaidProject, d: Driver) -> None:
-    (price,) = d.begin_at("price", made="match_list")
     paid.project.merge_config(judging={"budget": {"usd": 0.0}})
-    assert not d.run(price)
+    assert not d.rerun()
     (rerun,) = d.reruns()
-    assert (rerun.state, STAGES[rerun.stage_index or 0]) == (RerunState.FAILED, "price")
+    assert rerun.state is RerunState.FAILED
+    assert made_in(d.instance, rerun.newest_run)[-1] == "judging_estimate"
     assert d.tick_sensor()[1] == []
-    paid.project.merge_config(judging={"budget": {"usd": "unlimited"}})
-    assert d.execute_again(rerun.newest_runs["headline"])
-    _, (following,) = d.tick_sensor()
-    assert following.run_key == f"{FIRST_RERUN}/ask_judge/headline"
     assert paid.n_asked == 0
+    paid.project.merge_config(judging={"budget": {"usd": "unlimited"}})
+    assert d.execute_again(rerun.newest_run)
+    assert paid.n_asked == HEADLINE_REQUESTS
 
 
 def test_a_rerun_goes_on_when_a_batch_that_it_gave_up_on_was_collected(tmp_path: Path) -> None:
     with paid_project(tmp_path, processing_seconds=UNTIL_ENDED) as paid, driver(paid) as d:
         paid.project.edit_judges(waiting={"slot_seconds": 0.1})
-        (asking,) = d.begin_at("ask_judge", made="judging_estimate")
-        assert not d.run(asking)
+        assert not d.rerun()
         (stopped,) = d.reruns()
-        assert (stopped.state, stopped.stage_index) == (RerunState.FAILED, 5)
+        assert stopped.state is RerunState.FAILED
         paid.end_batches()
         _, (collecting,) = d.tick_sensor()
-        assert (collecting.job_name, collecting.partition_key) == (
-            "__ASSET_JOB_small_ask_judge",
-            "headline",
-        )
-        judge_config = collecting.run_config["ops"]["small__judge_requests"]["config"]
-        began_at = stopped.identity.began_at.replace(microsecond=0).isoformat()
-        assert judge_config == {"judge_model": "claude-headline", "run_began_at": began_at}
+        assert (collecting.job_name, collecting.partition_key) == ("small_run", "headline")
         assert d.run(collecting)
-        assert d.go_on()
-        assert [rerun.state for rerun in d.reruns()] == [RerunState.SUCCEEDED]
+        (rerun,) = d.reruns()
+        assert rerun.state is RerunState.SUCCEEDED
+        assert "entrant_responses" not in made_in(d.instance, rerun.newest_run)
+        began_at = stopped.identity.began_at.replace(microsecond=0).isoformat()
         assert [manifest["started_at"] for manifest in d.manifests()] == [began_at]
         assert paid.n_asked == HEADLINE_REQUESTS
 
 
-def test_the_sensor_reads_reruns_that_ended_long_ago_no_more(
-    tmp_path: Path, paid: PaidProject, d: Driver
-) -> None:
-    (paid.project.folder / "bank.jsonl").rename(tmp_path / "elsewhere")
-    assert not d.rerun()
-    d.tick_sensor()
-    (rerun,) = d.reruns()
-    assert d.since > (rerun.updated_at - timedelta(minutes=6)).isoformat()
-    # One whose failed run is executed again later has changed, however long ago it began.
-    (tmp_path / "elsewhere").rename(paid.project.folder / "bank.jsonl")
-    d.since = (rerun.updated_at + timedelta(milliseconds=1)).isoformat()
-    assert d.tick_sensor()[1] == []
-    assert d.execute_again(rerun.newest_runs["headline"])
-    d.since = (rerun.updated_at + timedelta(milliseconds=1)).isoformat()
-    assert len(d.tick_sensor()[1]) == 1
-
-
-def test_every_run_carries_the_tags_that_show_its_rerun(d: Driver) -> None:
+def test_a_run_carries_the_tags_that_show_its_rerun(d: Driver) -> None:
     _, (request,) = d.tick_schedule()
-    assert d.run(request)
+    d.note(request, dg.DagsterRunStatus.STARTED)
     (run,) = d.instance.get_runs(dg.RunsFilter(tags={"tournament/rerun": FIRST_RERUN}))
     own = {name: value for name, value in run.tags.items() if not name.startswith("dagster/")}
     assert own == {
         "tournament": "small",
         "mode": "headline",
         "tournament/rerun": FIRST_RERUN,
-        "stage": "inputs",
         "tournament/scope": "all",
         "tournament/reason": "schedule",
-        "tournament/partitions": json.dumps([["headline", []]]),
     }
 
 
-def test_a_job_that_somebody_launches_begins_a_rerun_and_refuses_while_one_is_unfinished(
+def test_a_job_that_somebody_launches_is_a_rerun_and_refuses_while_one_is_unfinished(
     d: Driver,
 ) -> None:
     job = d.definitions.resolve_job_def("small_rerun")
@@ -273,12 +198,15 @@ def test_a_job_that_somebody_launches_begins_a_rerun_and_refuses_while_one_is_un
 
     assert launch()
     (rerun,) = d.reruns()
-    assert rerun.state is RerunState.BETWEEN_STAGES
+    assert rerun.state is RerunState.SUCCEEDED
     assert (rerun.identity.reason, rerun.identity.scope) == ("hand", "out_of_date")
+    assert made_in(d.instance, rerun.newest_run)[-1] == "run_comparison"
+    assert launch()
+    _, rerun = d.reruns()
+    assert made_in(d.instance, rerun.newest_run) == []
+    (request,) = begin_rerun(d.plan, "pilot", began_at=TICK, reason="edit")
+    d.note(request, dg.DagsterRunStatus.STARTED)
     assert not launch()
-    _, (following,) = d.tick_sensor()
-    assert following.tags["tournament/rerun"] == rerun.identity.rerun_id
-    assert (following.tags["stage"], following.partition_key) == ("prompts", "pilot")
 
 
 _NO_KEY = {"api_key_env": "NO_SUCH_KEY"}
@@ -308,16 +236,15 @@ def test_a_judge_that_nobody_can_ask_is_told_before_anything_is_generated(
     chat.key = key
     if is_by_hand:
         job = d.definitions.resolve_job_def("small_run")
-        done = job.execute_in_process(
-            instance=d.instance, partition_key="headline", raise_on_error=False
-        )
-        succeeded = done.success
+        job.execute_in_process(instance=d.instance, partition_key="headline", raise_on_error=False)
     else:
-        _, (beginning,) = d.tick_schedule()
-        succeeded = d.run(beginning)
+        _, (request,) = d.tick_schedule()
+        d.run(request)
     (run,) = d.instance.get_runs()
+    (inputs,) = d.instance.get_run_step_stats(run.run_id, ["inputs"])
+    succeeded = inputs.status is not None and inputs.status.value == "SUCCESS"
     assert succeeded is (not said), messages_of(d.instance, run)
     assert said in messages_of(d.instance, run)
     logged = [each.user_message for each in d.instance.all_logs(run.run_id)]
     assert any("NO_SUCH_KEY" in each for each in logged) is ("api_key_env" in judge)
-    assert not chat.asked
+    assert bool(chat.asked) is succeeded

@@ -8,7 +8,7 @@ and within the same budget. Nothing here records a run; `automation/stage_runs.p
 import logging
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import partial
@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from tournament_assets.foundation.errors import InputError, TournamentError, WorkError
+from tournament_assets.foundation.json_lines import JsonObject
 from tournament_assets.graph.assets.publishing import run_artifacts
 from tournament_assets.graph.outputs import (
     Check,
@@ -40,7 +41,6 @@ from tournament_assets.graph.rows import (
 from tournament_assets.graph.run_options import RunOptions
 from tournament_assets.graph.run_summaries import RunSummary, summarise_run
 from tournament_assets.graph.table import JOBS, jobs_of, rows_of
-from tournament_assets.ledger import Ledger
 from tournament_assets.project.plan import TournamentPlan
 from tournament_assets.project.project_files import load_rubrics
 from tournament_assets.provenance.origins import Records
@@ -50,9 +50,12 @@ from tournament_assets.responses.local_responses import Generator, release_model
 from tournament_assets.storage.tables import StoredTable, WrittenTable, make_table, write_table
 from tournament_assets.storage.tables import rows_of as rows_of_table
 from tournament_assets.tournament.config import Mode
+from tournament_assets.verdicts.judge_requests import open_ledger
 
 if TYPE_CHECKING:
     from upath import UPath
+
+    from tournament_assets.ledger import Ledger
 
 _LOG = logging.getLogger(__name__)
 
@@ -193,10 +196,10 @@ def run_plainly(
 class _OpenLedger:
     """Leads to a ledger that is open for as long as the run takes; satisfies `LedgerAccess`."""
 
-    ledger: Ledger
+    ledger: "Ledger"
 
     @contextmanager
-    def open(self) -> Iterator[Ledger]:
+    def open(self) -> "Iterator[Ledger]":
         yield self.ledger
 
 
@@ -207,6 +210,8 @@ def open_engine(
     *,
     folder: "Path | UPath | None",
     records: Records | None = None,
+    told: JsonObject | None = None,
+    upstream: Callable[[str], Any] | None = None,
 ) -> "Iterator[Engine]":
     """Open the ledger and a temporary folder for the time of a run.
 
@@ -215,12 +220,25 @@ def open_engine(
         folder: Where tables are kept, in the layout in which Dagster keeps them; nowhere unless
             given.
         records: What is recorded of assets; by default what this engine makes.
+        told: The options that it passes on, by name; by default those of the run.
+        upstream: Returns an asset of the surrounding project, by its key.
     """
     with (
         tempfile.TemporaryDirectory(prefix="tournament-") as temporary,
-        closing(Ledger(plan.project.ledger_url)) as ledger,
+        open_ledger(plan.project.ledger_url) as ledger,
     ):
-        yield Engine(plan, options, folder, Path(temporary), ledger, records)
+        engine = Engine(plan, options, folder, Path(temporary), ledger)
+        engine.records = records or engine.records
+        engine.upstream = upstream or engine.upstream
+        if told is None:
+            rubrics = load_rubrics(plan.config, plan.project)
+            told = options.told(plan, rubrics, engine.started_at)
+        engine.told = told
+        yield engine
+
+
+def _no_upstream(key: str) -> Any:
+    raise InputError(f"{key} is an asset of another project; expected a run that Dagster records")
 
 
 class Engine:
@@ -228,6 +246,9 @@ class Engine:
 
     Attributes:
         told: The options that it passes to the assets' functions, by name.
+        records: What is recorded of assets.
+        upstream: Returns an asset of the surrounding project, by its key.
+        started_at: When it was made.
         done: What was made.
     """
 
@@ -237,11 +258,12 @@ class Engine:
         options: RunOptions,
         folder: "Path | UPath | None",
         temporary: Path,
-        ledger: Ledger,
-        records: Records | None = None,
+        ledger: "Ledger",
     ) -> None:
         self._plan, self._options = plan, options
-        self._records = records or self._recorded
+        self.records: Records = self._recorded
+        self.upstream: Callable[[str], Any] = _no_upstream
+        self.told: JsonObject = {}
         self._rows = rows_of(plan)
         environment = plan.project.environment
         self._folder, self._temporary = folder, temporary
@@ -250,9 +272,7 @@ class Engine:
             generator=Generator(environment.get("TOURNAMENT_DEVICE") or "auto"),
             judge=JudgeConnection.from_environment(environment, plan.project.folder),
         )
-        self._started_at = datetime.now(UTC).replace(microsecond=0)
-        rubrics = load_rubrics(plan.config, plan.project)
-        self.told = options.told(plan, rubrics, self._started_at)
+        self.started_at = datetime.now(UTC).replace(microsecond=0)
         self.done = PlainRun(options.mode)
 
     def names_of(self, row: AssetRow) -> tuple[str, ...]:
@@ -369,9 +389,9 @@ class Engine:
             "config": lambda: self._plan.config,
             "mode": lambda: self._options.mode,
             "dimension": lambda: name,
-            "step": lambda: Step(plan, self._options.mode, name, log, self._records, tags),
-            "started_at": lambda: self._started_at,
-            "upstream": dict,
+            "step": lambda: Step(plan, self._options.mode, name, log, self.records, tags),
+            "started_at": lambda: self.started_at,
+            "upstream": lambda: {key: self.upstream(key) for key in row.upstream_keys(plan)},
             "options": lambda: row.told(self.told),
             "resources": lambda: self._resources,
             "ledger": lambda: self._resources.ledger,

@@ -86,9 +86,18 @@ def test_a_message_names_the_run_the_rerun_that_stopped_and_the_reason(
     assert "bank.jsonl:1: " in " ".join(reason)
 
 
-def test_a_message_names_the_partition(project: SmallProject) -> None:
-    with failed_run(project, "__ASSET_JOB_small_pairs", "factuality|pilot") as context:
-        assert describe_failure(context).startswith("small pairs (factuality|pilot) ")
+@pytest.mark.parametrize(
+    ("job", "partition", "name"),
+    [
+        ("__ASSET_JOB_small_pairs", "factuality|pilot", "small pairs (factuality|pilot) failed at"),
+        ("small_rerun", "pilot", "small_rerun (pilot) failed at inputs\n"),
+    ],
+)
+def test_a_message_names_the_partition_and_the_step(
+    project: SmallProject, job: str, partition: str, name: str
+) -> None:
+    with failed_run(project, job, partition) as context:
+        assert describe_failure(context).startswith(name)
 
 
 def test_a_failed_run_is_told_of_by_e_mail(

@@ -43,11 +43,12 @@ def build_failure_sensors(environment: Mapping[str, str]) -> list[dg.SensorDefin
 
 
 def describe_failure(context: dg.RunFailureSensorContext) -> str:
-    """Name which run failed, which rerun has stopped there, and why."""
+    """Name which run failed and at which step, which rerun has stopped there, and why."""
     run = context.dagster_run
+    where = ", ".join(str(event.step_key) for event in context.get_step_failure_events())
     partition, rerun_id = run.tags.get(PARTITION_TAG), run.tags.get(RERUN_TAG)
     lines = [
-        f"{_name(run)} ({partition}) failed" if partition else f"{_name(run)} failed",
+        f"{_name(run)}{f' ({partition})' if partition else ''} failed{where and f' at {where}'}",
         f"rerun {rerun_id} has stopped here, until this succeeds" if rerun_id else "",
         _reason(context)[:_MOST_CHARACTERS],
         f"run {run.run_id}",
@@ -56,10 +57,9 @@ def describe_failure(context: dg.RunFailureSensorContext) -> str:
 
 
 def _name(run: dg.DagsterRun) -> str:
-    """Return a run's readable name: its tournament and stage, if it has any."""
-    return " ".join(run.tags.get(name, "") for name in ("tournament", "stage")).strip() or (
-        run.job_name
-    )
+    """Return a run's readable name: its tournament and stage, or else its job."""
+    stage = run.tags.get("stage")
+    return f"{run.tags.get('tournament', '')} {stage}".strip() if stage else run.job_name
 
 
 def _reason(context: dg.RunFailureSensorContext) -> str:

@@ -7,6 +7,7 @@ that another attempt could settle nothing more. When in doubt, it runs.
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from functools import cached_property
 from pathlib import Path
 from typing import Any, cast
@@ -45,17 +46,18 @@ class FreshWork:
 
     Attributes:
         instance: Where materialisations are recorded.
-        storage: Where assets are kept: a folder or a URL.
         options: The run's options that differ from their defaults, by asset.
         always: Assets that always run.
+        since: Of a rerun: what was made before is not fresh, and of what was made later only the
+            recipes count.
     """
 
     plan: TournamentPlan
     mode: Mode
     instance: dg.DagsterInstance
-    storage: str
     options: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     always: frozenset[str] = frozenset()
+    since: datetime | None = None
     _found: dict[str, Sequence[dg.EventLogEntry]] = field(default_factory=dict)
 
     @cached_property
@@ -79,7 +81,9 @@ class FreshWork:
 
     def path_of(self, name: str, partition: PartitionKey) -> "Path | upath.UPath":
         """Return where an asset's partition is stored."""
-        return path_of(upath.UPath(self.storage), self.plan, self._rows[name], str(partition))
+        return path_of(
+            upath.UPath(self.plan.project.storage), self.plan, self._rows[name], str(partition)
+        )
 
     def directory(self) -> Path | None:
         """Return the newest run directory that is recorded; None if there is none."""
@@ -91,6 +95,8 @@ class FreshWork:
         return rows_of(self.plan)
 
     def _distrusts(self, name: str, record: dg.EventLogRecord) -> bool:
+        if self.since is not None:
+            return record.timestamp < self.since.timestamp()
         row, event = self._rows[name], _made(record)
         if name in self.always or not (row.reads or row.after):
             return True

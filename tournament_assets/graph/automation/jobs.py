@@ -3,6 +3,7 @@
 This also passes a run's options to the assets of its stages.
 """
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
@@ -39,11 +40,19 @@ class Stage(JobRow):
 
     def partition_keys(self, plan: TournamentPlan, mode: Mode) -> list[dg.MultiPartitionKey | str]:
         """Return the partitions of this stage that belong to a mode, in config order."""
-        if self.partition_axis == "mode":
-            return [mode]
         axis = self.partition_axis
-        names = axis_names(plan.config, axis)
-        return [dg.MultiPartitionKey({"mode": mode, axis: name}) for name in names]
+        if axis == "mode":
+            return [mode]
+        return [dg.MultiPartitionKey({"mode": mode, axis: name}) for name in self.names(plan)]
+
+    def names(self, plan: TournamentPlan) -> tuple[str, ...]:
+        """Return the entrants or dimensions that it has a partition for; one empty without."""
+        axis = self.partition_axis
+        return ("",) if axis == "mode" else axis_names(plan.config, axis)
+
+    def step(self, name: str = "") -> str:
+        """Return the name of the step that makes an entrant's or a dimension's partition."""
+        return re.sub(r"\W", "_", f"{self.name}__{name}" if name else self.name)
 
 
 def build_stages(plan: TournamentPlan) -> list[Stage]:
@@ -52,8 +61,8 @@ def build_stages(plan: TournamentPlan) -> list[Stage]:
 
 
 def build_rerun_stages(plan: TournamentPlan) -> list[Stage]:
-    """Return the stages of a rerun: its inputs, those of a tournament, and those it adds."""
-    return [_stage(plan, job) for job in jobs_of(plan) if job.part_of != "request"]
+    """Return the stages of a rerun: those of a tournament, and those it adds."""
+    return [_stage(plan, job) for job in jobs_of(plan) if job.part_of in ("run", "rerun")]
 
 
 def stage_making(plan: TournamentPlan, asset: str) -> Stage:

@@ -7,9 +7,8 @@ run waits for, and reports what an edit made out of date.
 import json
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import UTC, datetime, timedelta
-from functools import partial
-from typing import Any, get_args
+from datetime import UTC, datetime
+from typing import Any
 
 import dagster as dg
 
@@ -17,25 +16,16 @@ from tournament_assets.foundation.errors import InputError, JudgeError, Tourname
 from tournament_assets.graph.assets.judging import judge_replies, judge_requests
 from tournament_assets.graph.assets.observed_inputs import ledger_files
 from tournament_assets.graph.automation.edits import Look, look_at_inputs, state_of
-from tournament_assets.graph.automation.jobs import build_rerun_stages, op_configs, stage_making
+from tournament_assets.graph.automation.jobs import op_configs, stage_making
 from tournament_assets.graph.automation.reruns import (
-    FINISHED_TAG,
     REASON_TAG,
     RERUN_TAG,
-    PartitionKey,
-    Rerun,
-    RerunState,
-    Scope,
-    began_at_text,
     begin_rerun,
     find_rerun_stopped_at,
     find_reruns,
     name_rerun,
-    request_stage,
-    request_stage_after,
     runs_page,
 )
-from tournament_assets.graph.partitions import asset_key
 from tournament_assets.graph.resources import JudgeResource, LedgerResource
 from tournament_assets.graph.rows import COLLECTS_TAG
 from tournament_assets.judging.batch_service import AsksDirectly, takes_batches
@@ -78,7 +68,7 @@ def build_schedules(plan: TournamentPlan, run_job: dg.JobDefinition) -> list[dg.
     """Build the schedules of one tournament: one for each mode that has one in its config.
 
     Args:
-        run_job: The job that begins a rerun of everything; a sensor continues it.
+        run_job: The job that runs everything again.
     """
     return [
         _build_schedule(plan, mode, schedule, run_job)
@@ -120,10 +110,6 @@ def _build_schedule(
 
 
 _INTERVAL_SECONDS = 15
-CLOCKS_DIFFER = timedelta(minutes=5)
-"""The clocks of the machines that record a run's changes may differ."""
-BEGINNING_TAKES = timedelta(minutes=10)
-"""A process that was interrupted while it began a stage's runs resumes by itself."""
 
 
 def build_sensor(
@@ -165,9 +151,8 @@ def build_sensor(
         default_status=dg.DefaultSensorStatus.RUNNING,
         description=(
             "Reports what an edit made out of date in every tournament, and runs it again in a "
-            "mode with rerun_after_edits. Begins the next stage of a rerun when every run of the "
-            "stage before has succeeded; after a failure it waits until the failed run has been "
-            "executed again. Collects judge batches that have ended and that no run waits for."
+            "mode with rerun_after_edits. Collects judge batches that have ended and that no run "
+            "waits for; a rerun that gave up its place to them goes on."
         ),
     )
 
@@ -203,10 +188,14 @@ def _look(
     try:
         looks = [resume_judging(plan, context, ledger, judge)]
         if not is_same:
-            looks.append(continue_reruns(plan, context.instance, since=seen.get("since")))
+            reruns = find_reruns(context.instance, plan)
+            unfinished = [rerun.describe() for rerun in reruns if rerun.is_unfinished]
             # What a rerun has yet to make is not news.
-            if not looks[-1].waits:
-                looks.append(look_at_inputs(plan, context.instance, seen))
+            looks.append(
+                Look("; ".join(unfinished), waits=True)
+                if unfinished
+                else look_at_inputs(plan, context.instance, seen)
+            )
     except TournamentError as error:
         context.log.warning(f"{plan.tournament_id}: {error}")
         return Look(str(error), seen={**seen, "state": ""})
@@ -220,86 +209,6 @@ def _look(
         requests=requests,
         seen={**seen, **news, "state": (state or "") if is_quiet else "", "said": sentence},
     )
-
-
-def continue_reruns(
-    plan: TournamentPlan,
-    instance: dg.DagsterInstance,
-    *,
-    since: str | None = None,
-) -> Look:
-    """Begin the next stage of every rerun whose last one has succeeded.
-
-    A rerun whose scope this version does not know stays where it is.
-
-    Args:
-        instance: Where the runs are.
-        since: The time until which the previous look has seen everything; reruns unchanged since
-            are skipped.
-    """
-    now = datetime.now(UTC)
-    reruns = find_reruns(
-        instance, plan, updated_after=datetime.fromisoformat(since) if since else None
-    )
-    unfinished = [rerun for rerun in reruns if rerun.is_unfinished]
-    requests = [
-        request
-        for rerun in unfinished
-        if rerun.state is RerunState.BETWEEN_STAGES and rerun.identity.scope in get_args(Scope)
-        for request in _go_on(rerun, plan, instance, now)
-    ]
-    # Whatever has ended before the cursor stays as it is until one of its runs changes.
-    cursor = min([now, *(rerun.updated_at for rerun in unfinished)]) - CLOCKS_DIFFER
-    return Look(
-        _reason_to_wait(reruns),
-        waits=bool(unfinished),
-        requests=requests,
-        seen={"since": cursor.isoformat()},
-    )
-
-
-def _go_on(
-    rerun: Rerun,
-    plan: TournamentPlan,
-    instance: dg.DagsterInstance,
-    now: datetime,
-) -> list[dg.RunRequest]:
-    if rerun.stage_index is None:
-        return []
-    waiting = rerun.partitions_not_begun
-    if waiting:
-        if now - rerun.newest_run_created_at < BEGINNING_TAKES:
-            return []
-        whole = {
-            _key(plan, rerun, name): [asset_key(plan, asset) for asset in assets]
-            for name, assets in rerun.partitions.items()
-        }
-        work = {key: whole[key] for key in (_key(plan, rerun, name) for name in waiting)}
-        return request_stage(rerun.stage_index, rerun.identity, plan, work=work, whole=whole)
-    requests = request_stage_after(rerun.stage_index, rerun.identity, plan, instance=instance)
-    if not requests:
-        # What is out of date is looked up once: a later edit is the business of another rerun.
-        for run in rerun.newest_runs.values():
-            instance.add_run_tags(run.run_id, {FINISHED_TAG: "nothing more was out of date"})
-    return requests
-
-
-def _key(plan: TournamentPlan, rerun: Rerun, name: str) -> PartitionKey:
-    stage = next(each for each in build_rerun_stages(plan) if each.name == rerun.stage)
-    keys = stage.partition_keys(plan, rerun.identity.mode)
-    return next((key for key in keys if str(key) == name), name)
-
-
-def _reason_to_wait(reruns: Sequence[Rerun]) -> str:
-    # One whose failed run was executed again too late has changed, and does not go on.
-    reasons = [
-        rerun.describe()
-        for rerun in reruns
-        if rerun.is_unfinished
-        or rerun.state is RerunState.BETWEEN_STAGES
-        or (rerun.state is RerunState.OF_ANOTHER_VERSION and rerun.superseded_by is None)
-    ]
-    return "; ".join(reasons)
 
 
 def resume_judging(
@@ -370,47 +279,40 @@ def _request_runs(
     ended: Mapping[JudgingScope, Sequence[OpenBatch]],
     instance: dg.DagsterInstance,
 ) -> Iterator[dg.RunRequest]:
-    """Yield a run for each dimension; one for a mode whose rerun stopped while all were asked."""
-    begun: set[str] = set()
-    stopped_at = partial(find_rerun_stopped_at, instance, plan)
-    for scope, batches in ended.items():
-        rerun = stopped_at(judge_requests.__name__, scope.mode, mode=scope.mode)
-        if rerun is None:
-            key = dg.MultiPartitionKey({"mode": scope.mode, "dimension": scope.dimension})
-            rerun = stopped_at(judge_replies.__name__, str(key), mode=scope.mode)
-            if str(key) not in begun:  # the judges of a mode are collected together
-                begun.add(str(key))
-                yield _request_run(plan, scope, batches, rerun, judge_replies.__name__, key)
-        elif scope.mode not in begun:
-            begun.add(scope.mode)
-            yield _request_run(plan, scope, batches, rerun, judge_requests.__name__, scope.mode)
-
-
-def _request_run(
-    plan: TournamentPlan,
-    scope: JudgingScope,
-    batches: Sequence[OpenBatch],
-    rerun: Rerun | None,
-    asset: str,
-    partition: dg.MultiPartitionKey | str,
-) -> dg.RunRequest:
+    """Yield a run for each dimension; one for a mode whose rerun stopped while it asked."""
     # A run that fails is tried again, and not every minute.
     hour = datetime.now(UTC).strftime("%Y-%m-%dT%H")
-    # A jury is resumed as a whole: what each of its judges has answered is found then.
-    config = {} if scope.judge_model else {"judge_model": batches[0].judge_model}
-    stage = stage_making(plan, asset)
-    tags = {"tournament": plan.tournament_id, "mode": scope.mode, "stage": stage.name}
-    if rerun is not None:
-        # With the tags of the run that gave up its place, it stands for it, and the rerun goes on.
-        tags = rerun.tags_of(str(partition))
-        config["run_began_at"] = began_at_text(rerun.identity.began_at)
-    return dg.RunRequest(
-        run_key=f"{batches[0].nonce} {hour}",
-        job_name=stage.job_name,
-        partition_key=partition,
-        run_config=op_configs(plan, [asset], config),
-        tags={**tags, COLLECTS_TAG: batches[0].nonce},
-    )
+    replies = stage_making(plan, judge_replies.__name__)
+    asking = stage_making(plan, judge_requests.__name__).step()
+    begun: set[str] = set()
+    for scope, (first, *_) in ended.items():
+        rerun = find_rerun_stopped_at(
+            instance, plan, {asking, replies.step(scope.dimension)}, mode=scope.mode
+        )
+        key = dg.MultiPartitionKey({"mode": scope.mode, "dimension": scope.dimension})
+        place = scope.mode if rerun else str(key)
+        if place in begun:  # the judges of a mode are collected together
+            continue
+        begun.add(place)
+        collects = {COLLECTS_TAG: first.nonce}
+        if rerun is not None:
+            # With its tags it stands for the run that gave up its place, and the rerun goes on.
+            yield dg.RunRequest(
+                run_key=f"{first.nonce} {hour}",
+                job_name=rerun.newest_run.job_name,
+                partition_key=scope.mode,
+                tags={**rerun.tags, **collects},
+            )
+            continue
+        # A jury is resumed as a whole: what each of its judges has answered is found then.
+        config = {} if scope.judge_model else {"judge_model": first.judge_model}
+        yield dg.RunRequest(
+            run_key=f"{first.nonce} {hour}",
+            job_name=replies.job_name,
+            partition_key=key,
+            run_config=op_configs(plan, [judge_replies.__name__], config),
+            tags={"tournament": plan.tournament_id, "mode": scope.mode, **collects},
+        )
 
 
 def diagnose_automation(

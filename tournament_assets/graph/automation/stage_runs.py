@@ -1,17 +1,20 @@
-"""One Dagster run of a mode in this process, with a step for each partition of a stage.
+"""Runs of a mode as one Dagster run, with a step for each partition of a stage.
 
-The engine of `graph/plain_runs.py` makes what a step is for; the step records it.
+The engine of `graph/plain_runs.py` makes what a step is for; the step records it. Commands run all
+steps in their own process; the jobs of `rerun_jobs.py` run them where Dagster's executor does.
 """
 
-import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from datetime import datetime
+from functools import partial
 from typing import Any, cast
 
 import dagster as dg
 
 from tournament_assets.graph.adapter import (
     GPU_POOL,
+    GPU_STEP_TAGS,
     check_evaluation,
     log_made,
     provenance_tags,
@@ -27,7 +30,6 @@ from tournament_assets.graph.automation.jobs import (
     observations,
 )
 from tournament_assets.graph.automation.reruns import PartitionKey, WorkOfStage
-from tournament_assets.graph.local_runs import PROCESS_TAG
 from tournament_assets.graph.outputs import Check
 from tournament_assets.graph.partitions import asset_key, partitions_over
 from tournament_assets.graph.plain_runs import Engine, refuse_blocked
@@ -44,13 +46,63 @@ from tournament_assets.graph.rows import MODE, AssetRow
 from tournament_assets.graph.run_options import RunOptions, asks_again
 from tournament_assets.graph.run_summaries import RunSummary, summarise_run
 from tournament_assets.graph.table import row_of, rows_of
-from tournament_assets.ledger.leases import own_identity
 from tournament_assets.project.plan import TournamentPlan
 from tournament_assets.responses.local_responses import release_models
 from tournament_assets.storage.tables import decode_parquet
 
 StageListener = Callable[[Stage, str], object]
 """Called with a stage and the readable name of its partition."""
+
+
+Compute = Callable[[Stage, int, dg.OpExecutionContext], None]
+"""Runs the partition of that number of a stage."""
+
+
+Steps = Mapping[str, dg.OpDefinition]
+"""Steps that do not wait for one another, by their names in a run."""
+
+
+def build_steps(plan: TournamentPlan, stages: Iterable[Stage], compute: Compute) -> list[Steps]:
+    """Build a step for each partition of some stages, by stage."""
+    return [dict(_steps(plan, stage, compute)) for stage in stages]
+
+
+def call_in_order(steps: Iterable[Steps]) -> None:
+    """Call the steps in the body of a job: those of a stage once all of the one before are done."""
+    before: list[Any] = []
+    for together in steps:
+        calls = [step.alias(name) for name, step in together.items()]
+        before = [call(before) if before else call() for call in calls]
+
+
+def _steps(
+    plan: TournamentPlan, stage: Stage, compute: Compute
+) -> Iterator[tuple[str, dg.OpDefinition]]:
+    on_gpu = any(row_of(name).where.on_gpu(plan) for name in stage.assets)
+    for number, name in enumerate(stage.names(plan)):
+        step = stage.step(name)
+        # Dagster wants names that no other tournament's operations have.
+        build = dg.op(
+            name=f"{plan.tournament_id}__step__{step}",
+            description=stage.title,
+            ins={"after": dg.In(dg.Nothing)},
+            out=dg.Out(dg.Nothing),
+            pool=GPU_POOL if on_gpu else None,
+            # Dagster would order them by their names.
+            tags={"dagster/priority": str(-number), **(GPU_STEP_TAGS if on_gpu else {})},
+        )
+        yield step, build(_with_context(partial(compute, stage, number)))
+
+
+def _with_context(step: Callable[..., None]) -> Callable[..., None]:
+    def compute(context: dg.OpExecutionContext) -> None:
+        step(context)
+
+    return compute
+
+
+def _unheard(_stage: Stage, _label: str) -> None:
+    """Listen to nothing."""
 
 
 class StageRunner:
@@ -60,7 +112,9 @@ class StageRunner:
     begin.
 
     Args:
-        storage: Where assets are kept: a folder or a URL.
+        engine: Makes what is out of date.
+        since: Of a rerun: see `FreshWork`.
+        was_interrupted: Whether somebody asked this process to stop.
     """
 
     def __init__(
@@ -69,8 +123,9 @@ class StageRunner:
         options: RunOptions,
         engine: Engine,
         instance: dg.DagsterInstance,
-        storage: str,
-        was_interrupted: Callable[[], bool],
+        *,
+        since: datetime | None = None,
+        was_interrupted: Callable[[], bool] = lambda: False,
     ) -> None:
         self._plan, self._options, self._engine = plan, options, engine
         self._instance, self._was_interrupted = instance, was_interrupted
@@ -79,19 +134,33 @@ class StageRunner:
             plan,
             options.mode,
             instance=instance,
-            storage=storage,
             options={name: row.told(engine.told) for name, row in self._rows.items()},
             always=frozenset(
                 name for name, row in self._rows.items() if asks_again(row, engine.told)
             ),
+            since=since,
         )
         self._work: dict[str, WorkOfStage] = {}
         self._metadata: dict[str, list[Mapping[str, Any]]] = {}
         self._failed: list[Check] = []
         self._errors: list[tuple[str, BaseException]] = []
+        self._on_start: StageListener = _unheard
+        self._on_done: StageListener = _unheard
+        self._on_fresh: StageListener = _unheard
 
-    def run(self, on_start: StageListener, on_done: StageListener, on_fresh: StageListener) -> None:
-        """Run what has to run; an interrupt is raised once the partition under way has ended."""
+    def run(
+        self,
+        on_start: StageListener,
+        on_done: StageListener,
+        on_fresh: StageListener,
+        *,
+        tags: Mapping[str, str],
+    ) -> None:
+        """Run what has to run; an interrupt is raised once the partition under way has ended.
+
+        Args:
+            tags: Further tags of the run.
+        """
         for observation in observations(self._plan, not_yet_observed(self._fresh.book)):
             self._instance.report_runless_asset_event(observation)
         self._on_start, self._on_done, self._on_fresh = on_start, on_done, on_fresh
@@ -105,7 +174,7 @@ class StageRunner:
                 self._pass_over(stages[0], key)
             del stages[0]
         if stages:
-            self._run_recorded(stages)
+            self._run_recorded(stages, tags)
 
     def summary(self) -> RunSummary:
         """Return what the run has to show."""
@@ -136,13 +205,13 @@ class StageRunner:
             )
             self._work[stage.name] = (
                 dict.fromkeys(self._partitions(stage), ())
-                if self._options.everything or any(asks)
+                if self._options.everything or stage.part_of == "rerun" or any(asks)
                 else self._fresh.to_run(stage)
             )
         return self._work[stage.name]
 
-    def _run_recorded(self, stages: Sequence[Stage]) -> None:
-        steps = [[*self._steps(stage)] for stage in stages]
+    def _run_recorded(self, stages: Sequence[Stage], tags: Mapping[str, str]) -> None:
+        steps = build_steps(self._plan, stages, self.run_step)
 
         @dg.job(
             name=self._plan.job(self._options.mode),
@@ -150,9 +219,7 @@ class StageRunner:
             executor_def=dg.in_process_executor,
         )
         def recorded() -> None:
-            before: list[Any] = []
-            for together in steps:
-                before = [step(before) if before else step() for step in together]
+            call_in_order(steps)
 
         result = recorded.execute_in_process(
             instance=self._instance,
@@ -162,54 +229,41 @@ class StageRunner:
             tags={
                 "tournament": self._plan.tournament_id,
                 "mode": self._options.mode,
-                PROCESS_TAG: own_identity(),
+                **tags,
             },
             raise_on_error=False,
         )
         if not result.success:
             raise failure_of(self._errors)
 
-    def _steps(self, stage: Stage) -> Iterator[dg.OpDefinition]:
-        """Yield the step of each partition of a stage; Dagster would order them by their names."""
-        on_gpu = any(self._rows[name].where.on_gpu(self._plan) for name in stage.assets)
-        for number, key in enumerate(self._partitions(stage)):
-            name = str(key).rpartition("|")[0]
-            yield dg.op(
-                name=re.sub(r"\W", "_", f"{stage.name}__{name}" if name else stage.name),
-                description=stage.title,
-                ins={"after": dg.In(dg.Nothing)},
-                out=dg.Out(dg.Nothing),
-                pool=GPU_POOL if on_gpu else None,
-                tags={"dagster/priority": str(-number)},
-            )(self._computing(stage, key, holds_models=on_gpu))
+    def run_step(self, stage: Stage, number: int, context: dg.OpExecutionContext) -> None:
+        """Make what is out of date in a partition of a stage, and record it.
 
-    def _computing(
-        self, stage: Stage, key: PartitionKey, *, holds_models: bool
-    ) -> Callable[[dg.OpExecutionContext], None]:
+        Args:
+            number: Which of the stage's partitions.
+            context: The step's.
+        """
+        key = self._partitions(stage)[number]
         label = _label(key)
-
-        def compute(context: dg.OpExecutionContext) -> None:
-            if key not in self._work_of(stage):
-                self._pass_over(stage, key)
-                return
-            self._on_start(stage, label)
-            try:
-                self._make_all(stage, key, context)
-            except BaseException as error:
-                self._errors.append((f"{stage.title} ({label})", error))
-                raise
-            finally:
-                self._engine.done.values.clear()
-            self._on_done(stage, label)
-            if not holds_models:
-                # The judge can take hours; do not hold the GPU meanwhile.
-                release_models()
-            if self._was_interrupted():
-                # Dagster checks for an interrupt between events, and forgets a later one; one
-                # that arrives during an import may look like a failed import.
-                raise KeyboardInterrupt
-
-        return compute
+        if key not in self._work_of(stage):
+            self._pass_over(stage, key)
+            return
+        self._on_start(stage, label)
+        try:
+            self._make_all(stage, key, context)
+        except BaseException as error:
+            self._errors.append((f"{stage.title} ({label})", error))
+            raise
+        finally:
+            self._engine.done.values.clear()
+        self._on_done(stage, label)
+        if not any(self._rows[name].where.on_gpu(self._plan) for name in stage.assets):
+            # The judge can take hours; do not hold the GPU meanwhile.
+            release_models()
+        if self._was_interrupted():
+            # Dagster checks for an interrupt between events, and forgets a later one; one
+            # that arrives during an import may look like a failed import.
+            raise KeyboardInterrupt
 
     def _pass_over(self, stage: Stage, key: PartitionKey) -> None:
         self._failed += self._fresh.warnings(stage.assets, key)
@@ -232,12 +286,18 @@ class StageRunner:
     ) -> None:
         plan, options, place = self._plan, row.told(self._engine.told), Place(row.name, str(key))
         pointer = self._instance.event_log_storage.get_maximum_record_id() or 0
-        recipe, run_id = book.recipe(place), context.run_id
-        tags = provenance_tags(self._fresh.book, row, recipe, pointer=pointer, run_id=run_id)
+        # What is made on request is never out of date.
+        recipe, tags = None, {}
+        if not row.on_request:
+            recipe, run_id = book.recipe(place), context.run_id
+            tags = provenance_tags(self._fresh.book, row, recipe, pointer=pointer, run_id=run_id)
+            tags[MADE_WITH_TAG] = made_with(plan, row, options)
         made = self._engine.make(
             row, str(key).rpartition("|")[0], log=context.log, tags=context.run.tags
         )
         metadata = recorded_metadata(made, recipe)
+        if row.on_request:
+            metadata |= {check.name: check.passed for check in made.checks}
         if row.stored_as != "folder":
             path = self._fresh.path_of(row.name, key)
             metadata["path"] = dg.MetadataValue.path(str(path))
@@ -249,7 +309,6 @@ class StageRunner:
                 **tags,
                 **{f"dagster/partition/{axis}": name for axis, name in _axes_of(key).items()},
                 DATA_VERSION_TAG: str(made.version),
-                MADE_WITH_TAG: made_with(plan, row, options),
             },
         )
         log_made(context, materialization, made.checks, partition=str(key))
