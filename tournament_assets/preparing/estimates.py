@@ -19,10 +19,17 @@ from tournament_assets.judging.costs.estimates import (
     ResponseEstimate,
     RoundsEstimate,
     Workload,
+    add_up,
     measure_workload,
 )
 from tournament_assets.judging.costs.prices import month_start
-from tournament_assets.judging.requests.pairs import PairToJudge, draw_share, split_identical
+from tournament_assets.judging.requests.new_requests import count_new_requests
+from tournament_assets.judging.requests.pairs import (
+    EveryPair,
+    PairToJudge,
+    draw_share,
+    split_identical,
+)
 from tournament_assets.judging.requests.requests import JudgeRequests, effort_of
 from tournament_assets.judging.settlement.account import read_account
 from tournament_assets.judging.settlement.records import JudgingScope
@@ -32,7 +39,7 @@ from tournament_assets.preparing.existing_work import (
     load_bank_and_selection,
     pairs_of_dimension,
 )
-from tournament_assets.project.plan import TournamentPlan, requests_for_pairs
+from tournament_assets.project.plan import TournamentPlan, request_settings, requests_for_pairs
 from tournament_assets.project.playing_judges import playing_judges
 from tournament_assets.project.project_files import load_rubrics
 from tournament_assets.providers.openers import JudgeConnection
@@ -253,6 +260,25 @@ class _JudgeToPrice:
     ) -> None:
         """Count what some pairs of a dimension take."""
         judging, judge, ledger = self._plan.config.judging, self._judge, self._ledger
+        tokens_per_reply = min(self._tokens_per_reply, judge.max_tokens)
+        prices, channel = self._terms.prices, self._channel
+        has_trial = channel == "batch" and self._plan.config.mode(self._scope.mode).prewarm
+        if isinstance(pairs, EveryPair) and counter is None and not ledger.has_asked(judge.model):
+            self._workloads[rubric.dimension] = add_up(
+                count_new_requests(
+                    pairs,
+                    rubric,
+                    request_settings(self._plan, rubric.dimension, judge),
+                    share=judge.share,
+                    ties_identical=judging.identical_responses_tie,
+                ),
+                model=judge.model,
+                tokens_per_reply=tokens_per_reply,
+                prices=prices,
+                channel=channel,
+                has_trial=has_trial,
+            )
+            return
         to_ask = draw_share(pairs, judge_model=judge.model, share=judge.share)
         n_identical = 0
         if judging.identical_responses_tie:
@@ -268,11 +294,11 @@ class _JudgeToPrice:
             has_reply=account.has_reply,
             under_way=account.under_way,
             identical=2 * n_identical,
-            tokens_per_reply=min(self._tokens_per_reply, judge.max_tokens),
-            prices=self._terms.prices,
+            tokens_per_reply=tokens_per_reply,
+            prices=prices,
             counter=counter,
-            channel=self._channel,
-            has_trial=self._channel == "batch" and self._plan.config.mode(scope.mode).prewarm,
+            channel=channel,
+            has_trial=has_trial,
         )
 
     def estimate(self, mode: Mode) -> JudgingEstimate:

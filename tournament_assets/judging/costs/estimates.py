@@ -13,9 +13,10 @@ from tournament_assets.judging.costs.prices import (
     ModelPrice,
     PriceList,
     Spending,
-    most_usd,
+    most_usd_of,
 )
 from tournament_assets.judging.requests.columns import (
+    CountedRequests,
     KeyPositions,
     ModelRequest,
     Selection,
@@ -510,37 +511,83 @@ def measure_workload(
     Raises:
         JudgeError: If the counter does not say.
     """
-    first, columns = KeyPositions(requests).first, columns_of(requests)
+    first = KeyPositions(requests).first
     none = np.zeros(len(requests), dtype=bool)
     answered = (none if has_reply is None else has_reply)[first]
     sent = (none if under_way is None else under_way)[first] & ~answered
-    is_open = ~(answered | sent)
-    left = Selection(requests, first[is_open])
+    left = Selection(requests, first[~(answered | sent)])
     counted, correction = (0, 1.0) if counter is None else _correct(left, counter)
-    tokens = np.round(columns.characters[first] / CHARACTERS_PER_TOKEN)
-    if counter is not None:
-        tokens = np.round(tokens * correction)
-    most = None if prices is None else most_usd(left, prices, channel)
-    prefix_characters = columns.prefix_characters[:1].sum()
-    prefix_tokens = round(float(prefix_characters / CHARACTERS_PER_TOKEN))
-    ahead = 0
-    if has_trial and len(left) > 1:
-        wanted = min(MOST_AHEAD, -(-len(first) // ONE_AHEAD_IN)) - int(answered.sum())
-        ahead = min(max(1, wanted), len(left))
-    if prices is not None and most is not None:
-        more = 1.0 / prices.discount(channel) - 1.0
-        most = np.concatenate([most, more * np.sort(most)[len(most) - ahead :]])
-    return Workload(
-        presentations=len(requests) + identical,
-        identical=identical,
-        distinct=len(first),
-        answered=int(answered.sum()),
-        under_way=int(sent.sum()),
-        prefix_tokens=round(prefix_tokens * correction),
-        message_tokens=int(tokens[is_open].sum()),
-        distinct_message_tokens=int(tokens.sum()),
+    part = CountedRequests(
+        columns_of(requests).take(first), answered, sent, len(requests) + identical, identical
+    )
+    return add_up(
+        [part],
+        model=requests[0].params["model"] if requests and prices is not None else "",
         tokens_per_reply=tokens_per_reply,
-        most_usd=None if most is None else float(most.sum()),
+        prices=prices,
+        channel=channel,
+        has_trial=has_trial,
+        counted=counted,
+        correction=correction,
+    )
+
+
+def add_up(
+    parts: Iterable[CountedRequests],
+    *,
+    model: str,
+    tokens_per_reply: float,
+    prices: PriceList | None,
+    channel: Channel,
+    has_trial: bool,
+    counted: int = 0,
+    correction: float = 1.0,
+) -> Workload:
+    """Add the requests of a dimension to a workload, looking at one part at a time.
+
+    Args:
+        parts: No request is in two of them.
+        model: The model that would be asked.
+        counted: How many requests the service counted; see `Workload`, as for `correction`.
+    """
+    counts, prefix_characters = np.zeros(7, dtype=np.int64), 0
+    most: float | None = None if prices is None else 0.0
+    dearest = np.zeros(0)
+    for part in parts:
+        columns, is_open = part.columns, ~(part.answered | part.under_way)
+        tokens = np.round(np.round(columns.characters / CHARACTERS_PER_TOKEN) * correction)
+        counts += [
+            *(part.presentations, part.identical, len(tokens)),
+            *(part.answered.sum(), part.under_way.sum()),
+            *(int(tokens[is_open].sum()), int(tokens.sum())),
+        ]
+        prefix_characters = max([prefix_characters, *columns.prefix_characters[:1]])
+        if prices is not None and most is not None:
+            left = columns.take(np.flatnonzero(is_open))
+            dollars = most_usd_of(left, prices, channel, model=model)
+            most = None if dollars is None else most + float(dollars.sum())
+            if dollars is not None:
+                dearest = np.sort(np.concatenate([dearest, dollars]))[-MOST_AHEAD:]
+    presentations, identical, distinct, answered, under_way, open_tokens, all_tokens = (
+        counts.tolist()
+    )
+    ahead = 0
+    if has_trial and (n_open := distinct - answered - under_way) > 1:
+        wanted = min(MOST_AHEAD, -(-distinct // ONE_AHEAD_IN)) - answered
+        ahead = min(max(1, wanted), n_open)
+    if prices is not None and most is not None and ahead:
+        most += (1.0 / prices.discount(channel) - 1.0) * float(dearest[-ahead:].sum())
+    return Workload(
+        presentations=presentations,
+        identical=identical,
+        distinct=distinct,
+        answered=answered,
+        under_way=under_way,
+        prefix_tokens=round(round(prefix_characters / CHARACTERS_PER_TOKEN) * correction),
+        message_tokens=open_tokens,
+        distinct_message_tokens=all_tokens,
+        tokens_per_reply=tokens_per_reply,
+        most_usd=most,
         counted=counted,
         correction=correction,
         ahead=ahead,
