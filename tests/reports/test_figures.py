@@ -1,21 +1,31 @@
 import base64
 import io
+import re
 from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
 from itertools import pairwise
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
 from markdown_it import MarkdownIt
 from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.figure import Figure
-from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.text import Text
 from PIL import Image
 
 from tournament_assets.reports.claims import Statements
-from tournament_assets.reports.figures.canvas import DARK, LIGHT, to_png, to_pngs
+from tournament_assets.reports.figures.canvas import (
+    ACCENT,
+    BAND,
+    GRID,
+    INK,
+    PAPER,
+    QUIET,
+    SAMPLING,
+    short_label,
+    to_page,
+    to_png,
+)
 from tournament_assets.reports.figures.figures import (
     EntrantEconomy,
     PlacedEntrant,
@@ -36,6 +46,7 @@ from tournament_assets.reports.figures.ladder import (
     ladder_span,
     misdrawn,
 )
+from tournament_assets.reports.rendering import render_template
 from tournament_assets.storage.tables import make_table
 from tournament_assets.tournament.asset_rows import LeaderboardRow
 
@@ -72,18 +83,16 @@ FOREST = Statements.of(
     dimension="factuality",
 )
 
+ECONOMIES = [EntrantEconomy("ada", 2.0, 9.0), EntrantEconomy(BAD_MATH, 1.0, 4.0)]
 FIGURES: dict[str, Callable[[], bytes]] = {
     "ladder": lambda: to_png(draw_ladder(LADDER, "factuality")),
     "empty ladder": lambda: to_png(draw_ladder([], "factuality")),
     "ladders": lambda: to_png(draw_ladders({"factuality": LADDER, "calibration": LADDER[1:]})),
-    "dark ladders": lambda: to_png(draw_ladders({"factuality": LADDER}, palette=DARK)),
     "empty ladders": lambda: to_png(draw_ladders({})),
     "win grid": lambda: to_png(draw_win_grid(PAIRS, ["ada", "bob", "cy", BAD_MATH])),
     "empty win grid": lambda: to_png(draw_win_grid([], [])),
     "forest": lambda: to_png(draw_forest(FOREST, equivalent_within=20.0, judge_label="x")),
-    "front": lambda: to_png(
-        draw_front(LADDER, [EntrantEconomy("ada", 2.0, 9.0), EntrantEconomy(BAD_MATH, 1.0, 4.0)])
-    ),
+    "front": lambda: to_png(draw_front(LADDER, ECONOMIES)),
 }
 
 
@@ -198,29 +207,23 @@ def share_of_other_pixels(one: bytes, other: bytes) -> float:
     return float((abs(first - second) > 16).any(axis=2).mean())
 
 
-def test_a_picture_in_several_palettes_is_each_as_if_drawn_alone() -> None:
-    palettes = {"light": LIGHT, "dark": DARK}
-    economies = [EntrantEconomy("ada", 2.0, 9.0), EntrantEconomy(BAD_MATH, 1.0, 4.0)]
-    draw = partial(draw_front, LADDER, economies)
-    alone = {theme: to_png(draw(palette=palette)) for theme, palette in palettes.items()}
-    together = to_pngs(draw, palettes)
-    for theme in palettes:
-        assert share_of_other_pixels(together[theme], alone[theme]) < 0.001
-    assert share_of_other_pixels(alone["light"], alone["dark"]) > 0.5
-
-
-def test_a_picture_in_several_palettes_is_laid_out_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    laid_out: list[Figure] = []
-    lay_out = ConstrainedLayoutEngine.execute
-
-    def execute(engine: ConstrainedLayoutEngine, figure: Figure) -> None:
-        laid_out.append(figure)
-        lay_out(engine, figure)
-
-    monkeypatch.setattr(ConstrainedLayoutEngine, "execute", execute)
-    draw = partial(draw_ladders, {"factuality": LADDER})
-    to_pngs(draw, {"light": LIGHT, "dark": DARK, "again": LIGHT})
-    assert len(laid_out) == 1
+def test_drawings_on_a_page_take_its_colours_and_hold_nothing_that_it_forbids() -> None:
+    evil = '<b style="fill: red" id="x_1">-->'
+    rows = [leader_row(evil, 1450.0, above=["bob"]), leader_row("bob", 1400.0, rank=2)]
+    pairs = [pair_row(evil, "bob", wins_a=6, claim="undecided", difference=(50.0, 10.0, None))]
+    found = Statements.of(rows, pairs, dimension="factuality")
+    forest = to_page(draw_forest(found, equivalent_within=20.0), salt="a")
+    assert forest == to_page(draw_forest(found, equivalent_within=20.0), salt="a")
+    front = to_page(draw_front(LADDER, ECONOMIES), salt="b")
+    roots = [ElementTree.fromstring(drawing) for drawing in (forest, front)]  # noqa: S314 - ours
+    parts = [part for root in roots for part in root.iter()]
+    assert f"factuality: {short_label(evil)} above …" in {part.text for part in parts}
+    values = [value for part in parts for value in part.attrib.values()]
+    colours = {colour for value in values for colour in re.findall("#[0-9a-f]{6}", value)}
+    assert {PAPER, INK, QUIET, GRID, ACCENT, SAMPLING, BAND} == colours
+    assert not {"style", "class", "font-family"} & {key for part in parts for key in part.attrib}
+    names = [part.attrib["id"] for part in parts if "id" in part.attrib]
+    assert len(names) == len(set(names))
 
 
 def test_a_name_stands_at_the_end_of_a_line_from_its_point() -> None:
@@ -299,8 +302,10 @@ def test_neighbouring_colours_differ_in_lightness_for_those_who_see_no_hue() -> 
         red, green, blue = (int(colour[place : place + 2], 16) / 255 for place in (1, 3, 5))
         return float(0.2126 * red**2.2 + 0.7152 * green**2.2 + 0.0722 * blue**2.2)
 
-    for palette in (LIGHT, DARK):
-        layers = (palette.ink, palette.sampling, palette.paper)
+    dark = dict(re.findall("--on-(.{6}): (#.{6});", render_template("report.css")))
+    light = {name: f"#{name}" for name in dark}
+    for theme in (light, dark):
+        layers = [theme[colour[1:]] for colour in (INK, SAMPLING, PAPER)]
         for one, other in pairwise([lightness(colour) for colour in layers]):
             low, high = sorted((one, other))
             assert (high + 0.05) / (low + 0.05) > 1.5
