@@ -1,5 +1,4 @@
 import base64
-import io
 import re
 from collections.abc import Callable
 from dataclasses import replace
@@ -11,7 +10,6 @@ import pytest
 from markdown_it import MarkdownIt
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.text import Text
-from PIL import Image
 
 from tournament_assets.reports.claims import Statements
 from tournament_assets.reports.figures.canvas import (
@@ -84,24 +82,23 @@ FOREST = Statements.of(
 )
 
 ECONOMIES = [EntrantEconomy("ada", 2.0, 9.0), EntrantEconomy(BAD_MATH, 1.0, 4.0)]
-FIGURES: dict[str, Callable[[], bytes]] = {
-    "ladder": lambda: to_png(draw_ladder(LADDER, "factuality")),
-    "empty ladder": lambda: to_png(draw_ladder([], "factuality")),
-    "ladders": lambda: to_png(draw_ladders({"factuality": LADDER, "calibration": LADDER[1:]})),
-    "empty ladders": lambda: to_png(draw_ladders({})),
-    "win grid": lambda: to_png(draw_win_grid(PAIRS, ["ada", "bob", "cy", BAD_MATH])),
-    "empty win grid": lambda: to_png(draw_win_grid([], [])),
-    "forest": lambda: to_png(draw_forest(FOREST, equivalent_within=20.0, judge_label="x")),
-    "front": lambda: to_png(draw_front(LADDER, ECONOMIES)),
+FIGURES: dict[str, Callable[[], str]] = {
+    "ladder": lambda: to_page(draw_ladder(LADDER, "factuality")),
+    "empty ladder": lambda: to_page(draw_ladder([], "factuality")),
+    "ladders": lambda: to_page(draw_ladders({"factuality": LADDER, "calibration": LADDER[1:]})),
+    "empty ladders": lambda: to_page(draw_ladders({})),
+    "win grid": lambda: to_page(draw_win_grid(PAIRS, ["ada", "bob", "cy", BAD_MATH])),
+    "empty win grid": lambda: to_page(draw_win_grid([], [])),
+    "forest": lambda: to_page(draw_forest(FOREST, equivalent_within=20.0, judge_label="x")),
+    "front": lambda: to_page(draw_front(LADDER, ECONOMIES)),
 }
 
 
 @pytest.mark.parametrize("name", FIGURES)
 def test_equal_rows_give_equal_bytes_without_a_trace_of_the_software(name: str) -> None:
-    png = FIGURES[name]()
-    assert png == FIGURES[name]()
-    assert Image.open(io.BytesIO(png)).info.keys() <= {"dpi"}
-    assert b"matplotlib" not in png.lower()
+    drawn = FIGURES[name]()
+    assert drawn == FIGURES[name]()
+    assert "matplotlib" not in drawn.lower()
 
 
 @pytest.mark.parametrize("name", FIGURES)
@@ -121,8 +118,8 @@ def test_pictures_of_many_entrants_are_modest_in_size() -> None:
         for index, name in enumerate(names)
     ]
     sizes = [
-        len(to_png(draw_win_grid(pairs, names))),
-        len(to_png(draw_ladder(rows, "factuality"))),
+        len(to_page(draw_win_grid(pairs, names))),
+        len(to_page(draw_ladder(rows, "factuality"))),
     ]
     assert max(sizes) < 60_000
 
@@ -144,10 +141,11 @@ def test_a_shared_axis_holds_every_bound_and_ignores_the_unrated() -> None:
 
 def test_a_picture_says_who_judged() -> None:
     order = ["ada", "bob", "cy"]
-    plain = to_png(draw_win_grid(PAIRS, order))
-    assert to_png(draw_win_grid(PAIRS, order, judge_label="x")) != plain
-    other = [replace(row, judge="x") for row in LADDER]
-    assert to_png(draw_ladder(other, "factuality")) != to_png(draw_ladder(LADDER, "factuality"))
+    for figure in (
+        draw_win_grid(PAIRS, order, judge_label="nobody"),
+        draw_ladder([replace(row, judge="nobody") for row in LADDER], "factuality"),
+    ):
+        assert "judge: nobody" in to_page(figure)
 
 
 def test_labels_are_moved_apart_and_keep_their_middle() -> None:
@@ -159,14 +157,14 @@ def test_labels_are_moved_apart_and_keep_their_middle() -> None:
 
 def test_a_picture_in_markdown_is_one_image_with_its_alternative_text() -> None:
     written = figure_markdown(draw_win_grid([], []), "a ] b")
-    (inline,) = (
-        token for token in MarkdownIt("commonmark").parse(written) if token.type == "inline"
-    )
+    reader = MarkdownIt("commonmark")
+    reader.validateLink = lambda _: True  # type: ignore[method-assign]
+    (inline,) = (token for token in reader.parse(written) if token.type == "inline")
     (image,) = inline.children or []
     assert (image.type, image.content) == ("image", "a ] b".replace("]", "\\]"))
     scheme, _, packed = str(image.attrs["src"]).partition(",")
-    assert scheme == "data:image/png;base64"
-    assert base64.b64decode(packed) == to_png(draw_win_grid([], []))
+    assert scheme == "data:image/svg+xml;base64"
+    assert base64.b64decode(packed).decode() == to_page(draw_win_grid([], []))
 
 
 def _files() -> dict[str, bytes]:
@@ -191,22 +189,6 @@ def test_the_pictures_of_a_paper_are_svg_and_the_same_each_time() -> None:
             assert word not in content
 
 
-def test_a_picture_drawn_once_has_the_pixels_that_matplotlib_saves() -> None:
-    saved = io.BytesIO()
-    draw_ladder(LADDER, "factuality").savefig(saved, format="png", dpi="figure")
-    assert (
-        share_of_other_pixels(to_png(draw_ladder(LADDER, "factuality")), saved.getvalue()) < 0.001
-    )
-
-
-def share_of_other_pixels(one: bytes, other: bytes) -> float:
-    """Compare pictures that were laid out in two ways, where rounding may move an edge."""
-    first, second = (
-        np.asarray(Image.open(io.BytesIO(png)).convert("RGB"), dtype=int) for png in (one, other)
-    )
-    return float((abs(first - second) > 16).any(axis=2).mean())
-
-
 def test_drawings_on_a_page_take_its_colours_and_hold_nothing_that_it_forbids() -> None:
     evil = '<b style="fill: red" id="x_1">-->'
     rows = [leader_row(evil, 1450.0, above=["bob"]), leader_row("bob", 1400.0, rank=2)]
@@ -221,7 +203,7 @@ def test_drawings_on_a_page_take_its_colours_and_hold_nothing_that_it_forbids() 
     values = [value for part in parts for value in part.attrib.values()]
     colours = {colour for value in values for colour in re.findall("#[0-9a-f]{6}", value)}
     assert {PAPER, INK, QUIET, GRID, ACCENT, SAMPLING, BAND} == colours
-    assert not {"style", "class", "font-family"} & {key for part in parts for key in part.attrib}
+    assert not {"style", "class"} & {key for part in parts for key in part.attrib}
     names = [part.attrib["id"] for part in parts if "id" in part.attrib]
     assert len(names) == len(set(names))
 

@@ -6,7 +6,6 @@ pyplot, so that no global state affects a figure.
 
 import io
 import re
-import warnings
 from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
@@ -56,9 +55,7 @@ def new_canvas(*, height: float, width: float) -> "Figure":
     """Return an empty figure without axes; sizes in inches."""
     from matplotlib.figure import Figure
 
-    # Large figures get a lower resolution, since every run's event log stores them.
-    dpi = 130 if height < 7 else 90
-    return Figure(figsize=(width, height), dpi=dpi, layout="constrained", facecolor=PAPER)
+    return Figure(figsize=(width, height), layout="constrained", facecolor=PAPER)
 
 
 def clear_axes(axes: "Axes") -> None:
@@ -132,33 +129,13 @@ def short_label(name: str) -> str:
     return name if len(name) <= _MAX_LABEL else f"{name[: half - 1]}…{name[-half:]}"
 
 
-def to_png(figure: "Figure") -> bytes:
-    """Return the figure as a PNG file without metadata."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from PIL import Image  # comes with matplotlib, which writes its own PNG with it
-
-    # `savefig` draws twice, the first time only for a layout that drawing repeats.
-    canvas: Any = FigureCanvasAgg(figure)
-    with warnings.catch_warnings():
-        # A name in letters that the font lacks is drawn as boxes; tables and pages have it.
-        warnings.filterwarnings("ignore", "Glyph")
-        canvas.draw()
-    picture = Image.frombytes("RGBA", canvas.get_width_height(), bytes(canvas.buffer_rgba()))
-    packed = io.BytesIO()
-    # A palette makes the file a quarter of the size, for these pictures have few colours. Nothing
-    # but pixels is taken over, so that equal pictures are equal bytes whatever drew them.
-    # The smallest file would take six times as long to pack, and be a twentieth smaller.
-    picture.convert("RGB").quantize(64).save(packed, format="PNG", compress_level=7)
-    return packed.getvalue()
-
-
 def to_svg(figure: "Figure", *, salt: str = _HASH_SALT) -> bytes:
     """Return the figure as an SVG file; its text can be selected, in whatever font there is."""
     import matplotlib
     from matplotlib.backends.backend_svg import FigureCanvasSVG
 
     drawn = io.BytesIO()
-    # `savefig` draws twice, as above.
+    # `savefig` draws twice, the first time only for a layout that drawing repeats.
     with matplotlib.rc_context({"svg.hashsalt": salt, "svg.fonttype": "none"}):
         canvas: Any = FigureCanvasSVG(figure)
         canvas.print_svg(drawn, metadata={"Date": None, "Creator": None})
@@ -171,11 +148,12 @@ _UNUSED = re.compile(
 _STYLED = re.compile(r'(<[^<>]*) style="([^"]*)"')
 
 
-def to_page(figure: "Figure", *, salt: str) -> str:
+def to_page(figure: "Figure", *, salt: str = _HASH_SALT) -> str:
     """Return the figure as a part of a page, in the page's font and colours.
 
     The colours are those of a light page unless the page's style sheet says otherwise, by variables
-    such as `--on-22303a`. Styles are attributes, since a page forbids styles within it.
+    such as `--on-22303a`. Styles are attributes, since a page forbids styles within it. By itself,
+    it is a small SVG file.
 
     Args:
         figure: Drawn in colours of this module.
@@ -183,6 +161,7 @@ def to_page(figure: "Figure", *, salt: str) -> str:
     """
     drawn = to_svg(figure, salt=salt).decode()
     plain = _UNUSED.sub("", drawn[drawn.index("<svg") :])
+    plain = plain.replace("<svg", '<svg font-family="sans-serif" stroke-linejoin="round"', 1)
     return _STYLED.sub(lambda tag: f"{tag[1]}{_to_attributes(tag[2])}", plain)
 
 
@@ -197,6 +176,15 @@ def _to_attributes(style: str) -> str:
 
 def to_pdf(figure: "Figure") -> bytes:
     """Return the figure as a PDF file without a date, for LaTeX."""
+    return _saved(figure, "pdf", CreationDate=None, Creator=None)
+
+
+def to_png(figure: "Figure") -> bytes:
+    """Return the figure as a PNG file."""
+    return _saved(figure, "png", Software=None)
+
+
+def _saved(figure: "Figure", name: str, **metadata: None) -> bytes:
     drawn = io.BytesIO()
-    figure.savefig(drawn, format="pdf", metadata={"CreationDate": None, "Creator": None})
+    figure.savefig(drawn, format=name, dpi=130, metadata=metadata)
     return drawn.getvalue()

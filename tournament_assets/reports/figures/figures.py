@@ -26,7 +26,7 @@ from tournament_assets.reports.figures.canvas import (
     new_canvas,
     new_figure,
     short_label,
-    to_png,
+    to_page,
     to_svg,
 )
 from tournament_assets.reports.figures.forest import draw_forest
@@ -413,10 +413,6 @@ def figure_files(
 
 
 def figure_markdown(figure: "Figure", alt: str) -> str:
-    """Return a figure as self-contained Markdown, with a PNG picture."""
-    return f"![{escape_markdown(alt)}]({png_data_uri(to_png(figure))})"
-
-
-def png_data_uri(png: bytes) -> str:
-    """Return a figure as a data URI."""
-    return f"data:image/png;base64,{base64.b64encode(png).decode('ascii')}"
+    """Return a figure as self-contained Markdown, with an SVG picture."""
+    drawn = base64.b64encode(to_page(figure).encode()).decode("ascii")
+    return f"![{escape_markdown(alt)}](data:image/svg+xml;base64,{drawn})"
