@@ -5,7 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tournament_assets.judging.costs.estimates import add_up, measure_workload
+from tournament_assets.judging.costs.estimates import measure_workload
+from tournament_assets.judging.requests.columns import count_requests
 from tournament_assets.judging.requests.new_requests import count_new_requests
 from tournament_assets.judging.requests.pairs import (
     EveryPair,
@@ -83,12 +84,13 @@ def test_new_requests_cost_what_they_cost_one_by_one(
 ) -> None:
     asked = draw_share(pairs, judge_model=settings.judge_model, share=share)
     asked, identical = split_identical(asked) if ties_identical else (asked, [])
-    one_by_one = measure_workload(
-        JudgeRequests(asked, RUBRIC, settings), identical=2 * len(identical), **terms
-    )
-    counted = add_up(
+    terms["model"] = settings.judge_model
+    plain = count_requests(JudgeRequests(asked, RUBRIC, settings))
+    n_identical = 2 * len(identical)
+    plain = replace(plain, presentations=plain.presentations + n_identical, identical=n_identical)
+    one_by_one = measure_workload([plain], **terms)
+    counted = measure_workload(
         count_new_requests(pairs, RUBRIC, settings, share=share, ties_identical=ties_identical),
-        model=settings.judge_model,
         **terms,
     )
     if one_by_one.most_usd is not None:

@@ -158,7 +158,7 @@ def test_labels_are_moved_apart_and_keep_their_middle() -> None:
 def test_a_picture_in_markdown_is_one_image_with_its_alternative_text() -> None:
     written = figure_markdown(draw_win_grid([], []), "a ] b")
     reader = MarkdownIt("commonmark")
-    reader.validateLink = lambda _: True  # type: ignore[method-assign]
+    reader.validateLink = lambda _: True  # type: ignore[method-assign, assignment]
     (inline,) = (token for token in reader.parse(written) if token.type == "inline")
     (image,) = inline.children or []
     assert (image.type, image.content) == ("image", "a ] b".replace("]", "\\]"))

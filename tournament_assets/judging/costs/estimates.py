@@ -1,10 +1,9 @@
 """The estimated cost of judging, counted from the requests as they would be sent."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tournament_assets.judging.batch_service import Channel, TokenCounter
 from tournament_assets.judging.costs.prices import (
@@ -17,10 +16,7 @@ from tournament_assets.judging.costs.prices import (
 )
 from tournament_assets.judging.requests.columns import (
     CountedRequests,
-    KeyPositions,
-    ModelRequest,
     Selection,
-    columns_of,
 )
 
 CHARACTERS_PER_TOKEN = 4.0
@@ -484,71 +480,26 @@ class RoundsEstimate:
 
 
 def measure_workload(
-    requests: Sequence[ModelRequest],
-    *,
-    has_reply: NDArray[np.bool_] | None = None,
-    under_way: NDArray[np.bool_] | None = None,
-    identical: int = 0,
-    tokens_per_reply: float = ASSUMED_OUTPUT_TOKENS,
-    prices: PriceList | None = None,
-    counter: TokenCounter | None = None,
-    channel: Channel = "batch",
-    has_trial: bool = False,
-) -> Workload:
-    """Measure the workload of a list of requests.
-
-    Args:
-        requests: Both presentations of every pair that is to be asked.
-        has_reply: Whether each need not be asked again, (n_requests,); None if all do.
-        under_way: Whether each was sent and will be collected, (n_requests,); None if none was.
-        identical: Presentations of the pairs that are settled without asking.
-        prices: The prices for the most that each may cost; None leaves that unknown.
-        counter: Counts the tokens of a sample of the requests that are still to be sent, evenly
-            spread over them; the others are corrected by what it says.
-        channel: How they would be sent, for the most that each may cost.
-        has_trial: Whether some are asked directly before the batches, and pay the full price.
-
-    Raises:
-        JudgeError: If the counter does not say.
-    """
-    first = KeyPositions(requests).first
-    none = np.zeros(len(requests), dtype=bool)
-    answered = (none if has_reply is None else has_reply)[first]
-    sent = (none if under_way is None else under_way)[first] & ~answered
-    left = Selection(requests, first[~(answered | sent)])
-    counted, correction = (0, 1.0) if counter is None else _correct(left, counter)
-    part = CountedRequests(
-        columns_of(requests).take(first), answered, sent, len(requests) + identical, identical
-    )
-    return add_up(
-        [part],
-        model=requests[0].params["model"] if requests and prices is not None else "",
-        tokens_per_reply=tokens_per_reply,
-        prices=prices,
-        channel=channel,
-        has_trial=has_trial,
-        counted=counted,
-        correction=correction,
-    )
-
-
-def add_up(
     parts: Iterable[CountedRequests],
     *,
-    model: str,
-    tokens_per_reply: float,
-    prices: PriceList | None,
-    channel: Channel,
-    has_trial: bool,
+    model: str = "",
+    tokens_per_reply: float = ASSUMED_OUTPUT_TOKENS,
+    prices: PriceList | None = None,
+    channel: Channel = "batch",
+    has_trial: bool = False,
     counted: int = 0,
     correction: float = 1.0,
 ) -> Workload:
-    """Add the requests of a dimension to a workload, looking at one part at a time.
+    """Measure the workload of a dimension's requests, looking at one part of them at a time.
 
     Args:
-        parts: No request is in two of them.
-        model: The model that would be asked.
-        counted: How many requests the service counted; see `Workload`, as for `correction`.
+        parts: The requests; none is in two of them.
+        model: The model that is asked.
+        prices: The prices for the most that each may cost; None leaves that unknown.
+        channel: How they would be sent, for the most that each may cost.
+        has_trial: Whether some are asked directly before the batches, and pay the full price.
+        counted: How many requests' tokens were counted; see `count_sample`.
+        correction: The factor that this gave.
     """
     counts, prefix_characters = np.zeros(7, dtype=np.int64), 0
     most: float | None = None if prices is None else 0.0
@@ -594,8 +545,15 @@ def add_up(
     )
 
 
-def _correct(left: Selection, counter: TokenCounter) -> tuple[int, float]:
-    """Return how many requests were counted, and the factor that corrects the estimate."""
+def count_sample(left: Selection, counter: TokenCounter) -> tuple[int, float]:
+    """Let the service count the tokens of some requests, evenly spread over those to be sent.
+
+    Returns:
+        How many were counted, and the factor that corrects tokens estimated from characters.
+
+    Raises:
+        JudgeError: If the counter does not say.
+    """
     step = max(1.0, len(left) / SAMPLED_REQUESTS)
     places = [int(number * step) for number in range(min(SAMPLED_REQUESTS, len(left)))]
     columns = left.columns.take(places)
