@@ -358,7 +358,7 @@ def by_pair(pairs: Iterable[PairToJudge], asked: Sequence[JudgeRequests]) -> Ite
     places = [0] * len(asked)
     for pair in pairs:
         for index, requests in enumerate(asked):
-            while places[index] < len(requests) and requests.pair_of(places[index]) is pair:
+            while places[index] < len(requests) and requests.pair_of(places[index]) == pair:
                 yield requests.shown(places[index])
                 places[index] += 1
 
