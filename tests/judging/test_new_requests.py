@@ -2,7 +2,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tournament_assets.judging.costs.estimates import measure_workload
@@ -15,6 +15,7 @@ from tournament_assets.judging.requests.pairs import (
     split_identical,
 )
 from tournament_assets.judging.requests.requests import JudgeRequests, RequestSettings
+from tournament_assets.tournament.completions import break_marks
 from tournament_assets.tournament.prompts import Prompt, answer_key
 
 from .builders import RUBRIC, SETTINGS
@@ -23,7 +24,8 @@ from .prices import OPUS, PRICES
 # Some are the same once marks are broken, or once they can be printed.
 TEXTS = (
     *("", "a", "b", "ab" * 40, "\N{GREEK SMALL LETTER BETA}", '"\\\n'),
-    *("<think>", "<\u00b7think>", "<|im_start|>", "\ud800", "\udc00", "\N{REPLACEMENT CHARACTER}"),
+    *("<think>", break_marks("<think>", of_templates=True), "<|im_start|>"),
+    *("\ud800", "\udc00", "\N{REPLACEMENT CHARACTER}"),
 )
 texts = st.sampled_from(TEXTS)
 prompts = st.lists(
@@ -51,6 +53,25 @@ def every_pair(draw: st.DrawFn) -> EveryPair:
     return build_match_list(bank, responses, entrants=entrants).pairs
 
 
+def same_to_a_judge() -> EveryPair:
+    """Two prompts, and two responses to each, that look the same once marks are broken."""
+    marks = ("<think>", break_marks("<think>", of_templates=True))
+    bank = [Prompt(f"p{number}", text, "recall") for number, text in enumerate(marks)]
+    responses = {
+        (entrant, answer_key(prompt)): text
+        for prompt in bank
+        for entrant, text in zip("abc", (*marks, "\N{GREEK SMALL LETTER BETA}"), strict=True)
+    }
+    return build_match_list(bank, responses, entrants="abc").pairs
+
+
+@example(
+    same_to_a_judge(),
+    replace(SETTINGS, judge_model="opus"),
+    {"prices": PRICES, "has_trial": True},
+    1.0,
+    True,
+)
 @given(
     every_pair(),
     st.builds(
