@@ -16,10 +16,10 @@ from tournament_assets.judging.costs.estimates import (
     observe_replies,
 )
 from tournament_assets.judging.costs.prices import ModelPrice, Spending, load_newest_prices
-from tournament_assets.judging.requests.columns import KeyPositions, ModelRequest, count_requests
+from tournament_assets.judging.requests.columns import KeyPositions, ModelRequest
 from tournament_assets.judging.requests.requests import JudgeRequest, JudgeRequests
 
-from .builders import PAIR, RUBRIC, SETTINGS, keys_of, most_each, requests_for
+from .builders import PAIR, RUBRIC, SETTINGS, count_requests, keys_of, most_each, requests_for
 from .prices import OPUS, PRICES, SONNET, spending
 
 rates = st.one_of(st.none(), st.floats(0, 1))

@@ -6,7 +6,6 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tournament_assets.judging.costs.estimates import measure_workload
-from tournament_assets.judging.requests.columns import count_requests
 from tournament_assets.judging.requests.new_requests import count_new_requests
 from tournament_assets.judging.requests.pairs import (
     EveryPair,
@@ -18,7 +17,7 @@ from tournament_assets.judging.requests.requests import JudgeRequests, RequestSe
 from tournament_assets.tournament.completions import break_marks
 from tournament_assets.tournament.prompts import Prompt, answer_key
 
-from .builders import RUBRIC, SETTINGS
+from .builders import RUBRIC, SETTINGS, count_requests
 from .prices import OPUS, PRICES
 
 # Some are the same once marks are broken, or once they can be printed.

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from tests.judging.builders import SETTINGS, most_each, reply_row, requests_for
+from tests.judging.builders import SETTINGS, count_requests, most_each, reply_row, requests_for
 from tests.loopback.faults.servers import FaultyServer
 from tests.projects import make_project
 from tests.responses.builders import wait_until
@@ -26,7 +26,6 @@ from tournament_assets.foundation.errors import (
 from tournament_assets.judging.batch_service import AsksDirectly, ReplyRow, SubmittedRequest
 from tournament_assets.judging.costs.estimates import measure_workload
 from tournament_assets.judging.costs.prices import load_newest_prices
-from tournament_assets.judging.requests.columns import count_requests
 from tournament_assets.judging.settlement.records import JudgingScope, Lease, verdicts_of
 from tournament_assets.judging.settlement.sessions import Piece, Sleep, Tally, run_together
 from tournament_assets.ledger import Ledger

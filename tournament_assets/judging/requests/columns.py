@@ -164,13 +164,6 @@ def _with_cap(request: AnyRequest, max_tokens: int) -> AnyRequest:
     return replace(request, params=params)
 
 
-def count_requests(requests: Sequence[ModelRequest]) -> CountedRequests:
-    """Return the distinct ones of some requests of which none was sent."""
-    first = KeyPositions(requests).first
-    none = np.zeros(len(first), dtype=bool)
-    return CountedRequests(columns_of(requests).take(first), none, none, len(requests), 0)
-
-
 def digests_of(requests: Sequence[ModelRequest]) -> NDArray[np.uint64]:
     """Return the requests' keys as words of eight bytes, (n, 4)."""
     if isinstance(requests, Columned):
