@@ -28,7 +28,6 @@ from typing import (
     TypeAlias,
     TypeVar,
     Union,
-    cast,
     get_args,
     get_origin,
     get_type_hints,
@@ -401,7 +400,8 @@ def _parts(rows: Iterable[RowT]) -> Iterator[list[RowT]]:
     is_first = True
     for row in rows:
         part.append(row)
-        values = (getattr(row, name) for name in _text_names(cast("type[Any]", type(row))))
+        row_type: type = type(row)
+        values = (getattr(row, name) for name in _text_names(row_type))
         length = sum(map(len, filter(None, values)))
         size += length
         is_full = len(part) == _PART_ROWS or size >= _PART_CHARACTERS
