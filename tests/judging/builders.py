@@ -6,10 +6,17 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import numpy as np
+
 from tournament_assets.foundation.errors import JudgeError, JudgeFailure
 from tournament_assets.judging.batch_service import Channel, ReplyRow, TokenUsage
 from tournament_assets.judging.costs.prices import PriceList, most_usd
-from tournament_assets.judging.requests.columns import ModelRequest
+from tournament_assets.judging.requests.columns import (
+    CountedRequests,
+    KeyPositions,
+    ModelRequest,
+    columns_of,
+)
 from tournament_assets.judging.requests.pairs import PairToJudge
 from tournament_assets.judging.requests.requests import (
     JudgeRequests,
@@ -84,6 +91,13 @@ def most_each(
     most = most_usd(requests, prices, channel)
     assert most is not None
     return [float(dollars) for dollars in most]
+
+
+def count_requests(requests: Sequence[ModelRequest]) -> CountedRequests:
+    """Return the distinct ones of some requests of which none was sent."""
+    first = KeyPositions(requests).first
+    none = np.zeros(len(first), dtype=bool)
+    return CountedRequests(columns_of(requests).take(first), none, none, len(requests), 0)
 
 
 class Approving(sessions.ApproveAnything):

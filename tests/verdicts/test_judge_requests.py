@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from tests.judging.builders import SETTINGS, most_each, reply_row, requests_for
+from tests.judging.builders import SETTINGS, count_requests, most_each, reply_row, requests_for
 from tests.loopback.faults.servers import FaultyServer
 from tests.projects import make_project
 from tests.responses.builders import wait_until
@@ -120,7 +120,7 @@ def requests_of(dimension: str, model: str = MODEL) -> Any:
 
 def planned_usd() -> float:
     """What one dimension is expected to cost."""
-    workload = measure_workload(requests_of("factuality"))
+    workload = measure_workload([count_requests(requests_of("factuality"))])
     usd = workload.dearest_usd(PRICES.models[MODEL], discount=PRICES.discount("batch"))
     assert usd is not None
     return usd
