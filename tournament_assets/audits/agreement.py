@@ -7,7 +7,8 @@ https://doi.org/10.1080/01621459.1927.10502953 (interval of a share); Franco and
 https://pmc.ncbi.nlm.nih.gov/articles/PMC6690503 (the same for shares of clusters); Lewis and Brown,
 https://doi.org/10.1080/01431160152558332 (tables of parts of votes); Fleiss,
 https://doi.org/10.1037/h0031619 (kappa of several); Krippendorff, "Computing Krippendorff's
-alpha-reliability", https://repository.upenn.edu/asc_papers/43 (alpha of ordered labels).
+alpha-reliability", https://repository.upenn.edu/asc_papers/43 (alpha of ordered labels); Kish,
+Survey Sampling (1965), section 8.2 (the effective number of units that are alike).
 """
 
 import math
@@ -408,6 +409,46 @@ def measure_panel(
         fleiss_kappa=_measure(tables, _fleiss_kappas, resampling, n=len(compared)),
         krippendorff_alpha=_measure(tables, _ordinal_alphas, resampling, n=len(compared)),
     )
+
+
+def measure_effective_votes(
+    votes: Iterable[tuple[str, Key, Sequence[float]]], resampling: Resampling = MANY_RESAMPLES
+) -> Estimate:
+    """Measure how many independent votes the mean of several voters is worth.
+
+    It is the variance of one vote over the variance of their mean, among things of one group:
+    J / (1 + (J - 1) r) for J voters whose votes correlate by r. Voters who always say the same are
+    worth one.
+
+    Args:
+        votes: The prompt of a thing, its group, and every voter's vote on it, from 0 to 1.
+        resampling: Of the prompts, for the interval.
+
+    Returns:
+        Without a value where no vote differs within a group; `n` counts things.
+    """
+    rows = list(votes)
+    if not rows:
+        return Estimate(note="nothing has the votes of all")
+    shares = np.array([row[2] for row in rows], dtype=np.float64)  # (n_things, n_voters)
+    prompts, groups = (_codes(row[place] for row in rows) for place in (0, 1))
+    totals = np.zeros((groups.max() + 1, shares.shape[1]))
+    np.add.at(totals, groups, shares)
+    residuals = shares - (totals / np.bincount(groups)[:, None])[groups]
+    tables = np.zeros((prompts.max() + 1, 2))
+    np.add.at(tables[:, 0], prompts, shares.shape[1] * (residuals**2).sum(axis=1))
+    np.add.at(tables[:, 1], prompts, residuals.sum(axis=1) ** 2)
+    return _measure(tables, _first_over_second, resampling, n=len(rows))
+
+
+def _codes(names: Iterable[Any]) -> NDArray[np.int64]:
+    codes: dict[Any, int] = {}
+    return np.array([codes.setdefault(name, len(codes)) for name in names], dtype=np.int64)
+
+
+def _first_over_second(tables: NDArray[np.float64]) -> NDArray[np.float64]:
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return np.asarray(tables[:, 0] / tables[:, 1], dtype=np.float64)
 
 
 def _coincidences(readings: Sequence[Reading], order: Sequence[str]) -> NDArray[np.float64]:

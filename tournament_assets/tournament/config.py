@@ -16,7 +16,7 @@ from tournament_assets.foundation.fingerprints import fingerprint
 from tournament_assets.foundation.formatting import hint_at
 from tournament_assets.tournament.entrants import AnyEntrant
 from tournament_assets.tournament.judges import (
-    Aggregate,
+    Aggregation,
     BudgetConfig,
     ChannelChoice,
     Judge,
@@ -397,7 +397,9 @@ class TournamentConfig(_KeysOfExtras):
         judges = tuple(each for name in names for each in self.judges if each.name == name)
         judges = judges if names else self.judges
         if model is None:
-            return judges
+            turn = [each.model for each in judges]
+            in_turn = self.judging.assignment == "in_turn" and len(judges) > 1
+            return tuple(each.in_turn(turn) for each in judges) if in_turn else judges
         of_model = [each for each in (*judges, *self.judges) if each.model == model]
         if not of_model and len(judges) > 1:
             raise InputError(
@@ -420,8 +422,14 @@ class TournamentConfig(_KeysOfExtras):
         """Return whether several judges judge in a mode."""
         return len(self.judges_of(mode)) > 1
 
-    def aggregation(self, mode: Mode) -> Aggregate:
-        """Return how the verdicts of a mode's judges are weighted."""
+    def settles_together(self, mode: Mode) -> bool:
+        """Return whether several judges settle every pair of a mode together, not in turn."""
+        return self.has_jury(mode) and self.judging.assignment == "all"
+
+    def aggregation(self, mode: Mode) -> Aggregation:
+        """Return how a mode's judges settle a pair."""
+        if self.has_jury(mode) and not self.settles_together(mode):
+            return "in_turn"
         if self.judging.aggregate is not None:
             return self.judging.aggregate
         return "judge_aware" if len(self.judges_of(mode)) > 2 else "equal"
@@ -462,9 +470,11 @@ class TournamentConfig(_KeysOfExtras):
             problem = jury_problem(self.judges_of(mode))
             if problem is not None:
                 raise ValueError(f"modes.{mode}: {problem}")
-        if self.judging.aggregate is not None and not self.juries:
-            raise ValueError(
-                f"judging.aggregate is {self.judging.aggregate!r} and every mode has one judge; "
-                "expected several; name more, or leave aggregate out"
-            )
+        for name, default in (("aggregate", None), ("assignment", "all")):
+            value = getattr(self.judging, name)
+            if value != default and not self.juries:
+                raise ValueError(
+                    f"judging.{name} is {value!r} and every mode has one judge; "
+                    f"expected several; name more, or leave {name} out"
+                )
         return self

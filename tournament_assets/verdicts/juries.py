@@ -21,6 +21,7 @@ from tournament_assets.audits.agreement import (
     Reading,
     label_of,
     measure_agreement,
+    measure_effective_votes,
     measure_panel,
 )
 from tournament_assets.foundation.errors import RatingError
@@ -40,6 +41,7 @@ WeighJudges = Callable[[Sequence[VerdictRow]], Mapping[str, float]]
 WEIGHT, DISCRIMINATION, SLOT = "weight", "discrimination", "slot_odds"
 AGREEMENT, KAPPA, UNANIMOUS = "agreement", "kappa", "unanimous"
 FLEISS, KRIPPENDORFF, SILENT = "fleiss_kappa", "krippendorff_alpha", "silent"
+EFFECTIVE_VOTES = "effective_votes"
 
 _ASKED = frozenset(Outcome) - {Outcome.SAME_TEXT}
 _ORDER = ("a", TIE, "b")
@@ -135,7 +137,7 @@ def weigh_judges(config: TournamentConfig, mode: Mode) -> WeighJudges | None:
         return None
 
     def weigh(by_judge: Sequence[VerdictRow]) -> Mapping[str, float]:
-        if not by_judge or config.aggregation(mode) == "equal":
+        if not by_judge or config.aggregation(mode) != "judge_aware":
             return dict.fromkeys(judges, 1.0)
         try:
             fit, _ = _fit(by_judge, config, judges)
@@ -148,9 +150,7 @@ def weigh_judges(config: TournamentConfig, mode: Mode) -> WeighJudges | None:
 
 def count_shown(judges: Sequence[Judge]) -> Callable[[PairToJudge], int]:
     """Return a function that counts the presentations in which the judges are shown a pair."""
-    return lambda pair: sum(
-        2 * len(draw_share([pair], judge_model=each.model, share=each.share)) for each in judges
-    )
+    return lambda pair: sum(2 * len(draw_share([pair], each)) for each in judges)
 
 
 def weights_of(jury: AnyTable) -> dict[str, float]:
@@ -227,21 +227,22 @@ def _judge_rows(
 def agreement_rows(
     by_judge: Iterable[VerdictRow], *, config: TournamentConfig, mode: Mode, dimension: str
 ) -> Iterator[MeasureRow]:
-    """Yield the agreement of every two judges, and of all of them together.
+    """Yield the agreement of every two judges, and of all of them together; nothing in turn.
 
     Args:
         by_judge: Every judge's settled pairs; those about one pair follow one another.
         config: Who judges.
     """
     judges, resampling = [each.model for each in config.judges_of(mode)], config.ratings.resampling
-    if len(judges) < 2:
+    if not config.settles_together(mode):
         return
-    readings = [
-        Reading(
-            pair[0],
-            {row.settled_by: label_of(row.outcome) for row in rows if row.outcome in _ASKED},
-        )
+    pairs = [
+        (pair, {row.settled_by: row.outcome for row in rows if row.outcome in _ASKED})
         for pair, rows in groupby(by_judge, key=pair_key)
+    ]
+    readings = [
+        Reading(pair[0], {judge: label_of(outcome) for judge, outcome in outcomes.items()})
+        for pair, outcomes in pairs
     ]
     write = partial(MeasureRow.of, dimension=dimension)
     for first, second in combinations(judges, 2):
@@ -259,3 +260,15 @@ def agreement_rows(
     yield write(panel.fleiss_kappa, measure=FLEISS, unit="kappa")
     yield write(panel.krippendorff_alpha, measure=KRIPPENDORFF, unit="kappa")
     yield write(Estimate.of_count(panel.n_silent), measure=SILENT, unit="count")
+    shares = (
+        (
+            pair[0],
+            pair[2:],
+            [share for each in outcomes.values() if (share := each.share) is not None],
+        )
+        for pair, outcomes in pairs
+    )
+    votes = measure_effective_votes(
+        (row for row in shares if len(row[2]) == len(judges)), resampling
+    )
+    yield write(votes, measure=EFFECTIVE_VOTES, unit="ratio")

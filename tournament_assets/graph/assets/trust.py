@@ -59,8 +59,8 @@ def trust_checks(plan: TournamentPlan) -> Mapping[str, str]:
 def measures(step: Step, inputs: Inputs[MeasureInputs], tables: Tables) -> Made[list[MeasureRow]]:
     """Whether the judge can be trusted on one dimension: a light for every measure.
 
-    With several judges, their agreement (of every two, and of all) has no light: agreement among
-    judges is not agreement with people.
+    With several judges of the same pairs, their agreement (of every two, and of all) has no light:
+    agreement among judges is not agreement with people.
 
     Tests of the judge cost money and run on request. Until they have run for exactly these requests
     and this rubric, their lights say "not measured", which is never green.
@@ -101,7 +101,7 @@ def _evidence(
         marked=marked_responses(inputs.match_list),
         by_judge=(
             _pairs_by_judge(inputs.judge_replies, config.judging.reply_format)
-            if config.has_jury(step.mode)
+            if config.settles_together(step.mode)
             else None
         ),
         not_needed=None if rounds is None else (rounds.pairs_not_needed, rounds.pairs),
@@ -134,7 +134,7 @@ def _pairs_by_judge(replies: StoredTable, reply_format: ReplyFormat) -> list[Jud
 
 def _agreement(step: Step, replies: StoredTable) -> list[MeasureRow]:
     config = step.plan.config
-    if not config.has_jury(step.mode):
+    if not config.settles_together(step.mode):
         return []
     by_judge = settled_rows(
         rows_of(JudgeReplyRow, replies), reply_format=config.judging.reply_format
