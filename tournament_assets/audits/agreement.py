@@ -12,6 +12,7 @@ Survey Sampling (1965), section 8.2 (the effective number of units that are alik
 """
 
 import math
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import NormalDist
@@ -414,41 +415,29 @@ def measure_panel(
 def measure_effective_votes(
     votes: Iterable[tuple[str, Key, Sequence[float]]], resampling: Resampling = MANY_RESAMPLES
 ) -> Estimate:
-    """Measure how many independent votes the mean of several voters is worth.
+    """Measure how many independent votes the mean of several is worth, about things of one kind.
 
-    It is the variance of one vote over the variance of their mean, among things of one group:
-    J / (1 + (J - 1) r) for J voters whose votes correlate by r. Voters who always say the same are
-    worth one.
+    The variance of one vote over that of the mean: J / (1 + (J - 1) r) if J votes correlate by r.
 
     Args:
-        votes: The prompt of a thing, its group, and every voter's vote on it, from 0 to 1.
+        votes: The prompt of a thing, its kind, and all votes on it.
         resampling: Of the prompts, for the interval.
-
-    Returns:
-        Without a value where no vote differs within a group; `n` counts things.
     """
-    rows = list(votes)
-    if not rows:
-        return Estimate(note="nothing has the votes of all")
-    shares = np.array([row[2] for row in rows], dtype=np.float64)  # (n_things, n_voters)
-    prompts, groups = (_codes(row[place] for row in rows) for place in (0, 1))
-    totals = np.zeros((groups.max() + 1, shares.shape[1]))
-    np.add.at(totals, groups, shares)
-    residuals = shares - (totals / np.bincount(groups)[:, None])[groups]
-    tables = np.zeros((prompts.max() + 1, 2))
-    np.add.at(tables[:, 0], prompts, shares.shape[1] * (residuals**2).sum(axis=1))
-    np.add.at(tables[:, 1], prompts, residuals.sum(axis=1) ** 2)
-    return _measure(tables, _first_over_second, resampling, n=len(rows))
+    of_kind = defaultdict(list)
+    for prompt_id, kind, shares in votes:
+        of_kind[kind].append((prompt_id, shares))
+    tables: defaultdict[str, NDArray[np.float64]] = defaultdict(lambda: np.zeros(2))
+    for members in of_kind.values():
+        cells = np.array([each for _, each in members], dtype=np.float64)  # (n_things, n_votes)
+        for (prompt_id, _), row in zip(members, cells - cells.mean(axis=0), strict=True):
+            tables[prompt_id] += (row.size * (row**2).sum(), row.sum() ** 2)
 
+    def ratio(sums: NDArray[np.float64]) -> NDArray[np.float64]:
+        with np.errstate(invalid="ignore", divide="ignore"):
+            return np.asarray(sums[:, 0] / sums[:, 1], dtype=np.float64)
 
-def _codes(names: Iterable[Any]) -> NDArray[np.int64]:
-    codes: dict[Any, int] = {}
-    return np.array([codes.setdefault(name, len(codes)) for name in names], dtype=np.int64)
-
-
-def _first_over_second(tables: NDArray[np.float64]) -> NDArray[np.float64]:
-    with np.errstate(invalid="ignore", divide="ignore"):
-        return np.asarray(tables[:, 0] / tables[:, 1], dtype=np.float64)
+    n = sum(map(len, of_kind.values()))
+    return _measure(np.array([*tables.values()]), ratio, resampling, n=n)
 
 
 def _coincidences(readings: Sequence[Reading], order: Sequence[str]) -> NDArray[np.float64]:

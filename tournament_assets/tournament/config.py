@@ -84,6 +84,7 @@ class CheckThresholds(Frozen):
         min_judge_kappa: Cohen's kappa with another judge.
         max_length_effect: Largest effect of a typical difference in length, in Elo points, up or
             down.
+        max_self_preference: Largest gain of the judge's own responses, in Elo points, up or down.
         max_longer_wins: Share of decided pairs that the response with more words wins.
         min_identical_ties: Share of responses that tie with their own copy.
         min_corrupted_wins: Share of responses that win against an answer to another prompt.
@@ -104,6 +105,7 @@ class CheckThresholds(Frozen):
     min_retest_agreement: float | None = Field(default=None, ge=0, le=1)
     min_judge_kappa: float | None = Field(default=None, ge=-1, le=1)
     max_length_effect: float | None = Field(default=100.0, ge=0)
+    max_self_preference: float | None = Field(default=50.0, ge=0)
     max_longer_wins: float | None = Field(default=0.9, ge=0, le=1)
     min_identical_ties: float | None = Field(default=None, ge=0, le=1)
     min_corrupted_wins: float | None = Field(default=None, ge=0, le=1)
@@ -470,6 +472,11 @@ class TournamentConfig(_KeysOfExtras):
             problem = jury_problem(self.judges_of(mode))
             if problem is not None:
                 raise ValueError(f"modes.{mode}: {problem}")
+        if self.judging.assignment == "in_turn" and self.judging.aggregate is not None:
+            raise ValueError(
+                "judging has aggregate and assignment: in_turn; expected one of them, because in "
+                "turn a judge settles a pair alone"
+            )
         for name, default in (("aggregate", None), ("assignment", "all")):
             value = getattr(self.judging, name)
             if value != default and not self.juries:

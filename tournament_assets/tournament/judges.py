@@ -296,11 +296,10 @@ def jury_problem(judges: Sequence[Judge]) -> str | None:
             f"the model {twice!r} judges twice; expected different models, because every table "
             "knows a judge by its model"
         )
-    shared = next((each for each in judges if each.share < 1 and each.turn), None)
-    if shared is not None:
+    if any(each.turn and each.share < 1 for each in judges):
         return (
-            f"the share of {shared.name!r} is {shared.share:g} and judging.assignment is "
-            "'in_turn', which gives all judges equally many pairs; expected one of them"
+            "a judge has a share and judging.assignment is 'in_turn', which gives all judges "
+            "equally many pairs; expected one of them"
         )
     if all(each.share < 1 for each in judges):
         return (
@@ -432,15 +431,6 @@ class JudgingConfig(Frozen):
                 f"domain is {self.domain!r} and instructions is {self.instructions!r}; expected "
                 "one of them, because domain is a word of the text that instructions replaces; "
                 "remove domain and say it in the file"
-            )
-        return self
-
-    @model_validator(mode="after")
-    def _weighs_no_single_verdict(self) -> "JudgingConfig":
-        if self.assignment == "in_turn" and self.aggregate is not None:
-            raise ValueError(
-                f"assignment is 'in_turn' and aggregate is {self.aggregate!r}; expected one of "
-                "them, because in turn one judge settles a pair alone; leave one of them out"
             )
         return self
 

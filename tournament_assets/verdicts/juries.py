@@ -7,13 +7,12 @@ rating, a pair counts only if all of its judge's replies are readable.
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import replace
 from functools import partial
 from itertools import combinations, groupby
 from statistics import NormalDist
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tournament_assets.audits.agreement import (
     TIE,
@@ -28,12 +27,12 @@ from tournament_assets.foundation.errors import RatingError
 from tournament_assets.foundation.estimates import Estimate
 from tournament_assets.judging.requests.pairs import PairToJudge, draw_share
 from tournament_assets.ratings.judge_aware import JudgeAwareFit, fit_judge_aware
-from tournament_assets.ratings.matches import Matches
+from tournament_assets.ratings.matches import code_samples
 from tournament_assets.storage.tables import AnyTable, pair_key, rows_of
 from tournament_assets.tournament.asset_rows import MeasureRow, VerdictRow
 from tournament_assets.tournament.config import Mode, TournamentConfig
 from tournament_assets.tournament.judges import Judge
-from tournament_assets.tournament.verdicts import Outcome, Verdict
+from tournament_assets.tournament.verdicts import Judgment, Outcome, Verdict
 
 WeighJudges = Callable[[Sequence[VerdictRow]], Mapping[str, float]]
 """Returns each judge's weight, given the judges' verdicts of the earlier rounds."""
@@ -45,51 +44,11 @@ EFFECTIVE_VOTES = "effective_votes"
 
 _ASKED = frozenset(Outcome) - {Outcome.SAME_TEXT}
 _ORDER = ("a", TIE, "b")
-_SHARES = {Verdict.A: 1.0, Verdict.TIE: 0.5, Verdict.B: 0.0}
-
-
-@dataclass(slots=True)
-class _Presentations:
-    """Verdicts by presentation, the one shown first being first; as columns that grow."""
-
-    first: list[int] = field(default_factory=list)
-    second: list[int] = field(default_factory=list)
-    prompt: list[str] = field(default_factory=list)
-    judge: list[int] = field(default_factory=list)
-    share: list[float] = field(default_factory=list)
-    slot: list[float] = field(default_factory=list)
-
-    def add(self, row: VerdictRow, a: int, b: int, judge: int) -> None:
-        """Add one judge's verdicts on a pair; identical responses are a tie in both orders."""
-        orders = ((a, b, row.verdict_ab), (b, a, row.verdict_ba))
-        is_same = row.outcome == Outcome.SAME_TEXT
-        for first, second, verdict in orders:
-            if row.outcome == Outcome.UNJUDGED:
-                continue
-            self.first.append(first)
-            self.second.append(second)
-            self.prompt.append(row.prompt_id)
-            self.judge.append(judge)
-            self.share.append(0.5 if is_same else _SHARES[verdict])
-            self.slot.append(0.0 if is_same else 1.0)
-
-    def as_matches(
-        self, entrants: Sequence[str], judges: Sequence[str]
-    ) -> tuple[Matches, NDArray[np.float64]]:
-        """Return the matches and the slot of each match's first entrant."""
-        prompts = sorted(set(self.prompt))
-        place = {name: index for index, name in enumerate(prompts)}
-        return Matches(
-            entrants=tuple(entrants),
-            prompts=tuple(prompts),
-            first=np.array(self.first, dtype=np.int64),
-            second=np.array(self.second, dtype=np.int64),
-            prompt_index=np.array([place[name] for name in self.prompt], dtype=np.int64),
-            preference=np.array(self.share, dtype=np.float64),
-            weight=np.ones(len(self.share)),
-            judges=tuple(judges),
-            judge_index=np.array(self.judge, dtype=np.int64),
-        ), np.array(self.slot, dtype=np.float64)
+_OUTCOMES = {
+    Verdict.A: Outcome.A_WINS,
+    Verdict.TIE: Outcome.TIE,
+    Verdict.B: Outcome.B_WINS,
+}
 
 
 def jury_rows(
@@ -114,16 +73,31 @@ def jury_rows(
 def _fit(
     by_judge: Iterable[VerdictRow], config: TournamentConfig, judges: Sequence[str]
 ) -> tuple[JudgeAwareFit, Counter[str]]:
-    entrants = {name: index for index, name in enumerate(config.entrant_ids)}
-    presentations, n_silent = _Presentations(), Counter[str]()
+    shown, slots, judge_index, n_silent = (
+        list[Judgment](),
+        list[float](),
+        list[int](),
+        Counter[str](),
+    )
     for row in by_judge:
-        place = judges.index(row.settled_by)
-        presentations.add(row, entrants[row.entrant_a], entrants[row.entrant_b], place)
         n_silent[row.settled_by] += row.outcome == Outcome.UNJUDGED
-    matches, slots = presentations.as_matches(config.entrant_ids, judges)
+        if row.outcome == Outcome.UNJUDGED:
+            continue
+        is_same, place = row.outcome == Outcome.SAME_TEXT, judges.index(row.settled_by)
+        a, b = row.entrant_a, row.entrant_b
+        for first, second, verdict in ((a, b, row.verdict_ab), (b, a, row.verdict_ba)):
+            # Identical responses are a tie in both orders, and no slot was preferred.
+            outcome = Outcome.TIE if is_same else _OUTCOMES[verdict]
+            shown.append(Judgment(row.prompt_id, row.dimension, first, second, outcome))
+            slots.append(0.0 if is_same else 1.0)
+            judge_index.append(place)
+    coded = code_samples(shown, entrants=config.entrant_ids)
+    matches = replace(
+        coded, judges=tuple(judges), judge_index=np.array(judge_index, dtype=np.int64)
+    )
     fit = fit_judge_aware(
         matches,
-        slots,
+        np.array(slots),
         confidence=config.ratings.confidence,
         initial_rating=config.ratings.initial_rating,
     )
