@@ -14,7 +14,6 @@ from tournament_assets.audits.agreement import (
     Label,
     LabelPair,
     Reading,
-    align_labels,
     measure_agreement,
     measure_effective_votes,
     measure_panel,
@@ -278,16 +277,6 @@ def test_options_without_a_meaning_are_refused() -> None:
         measure_agreement([], Resampling(0))
     with pytest.raises(InputError, match="confidence"):
         measure_agreement([], Resampling(confidence=0.0))
-
-
-def test_what_only_one_reading_labels_is_aligned_with_nothing() -> None:
-    first = {("p1", "ada"): "tie", ("p2", "ada"): None}
-    second = {("p3", "bob"): "a_wins", ("p1", "ada"): "b_wins"}
-    assert align_labels(first, second, prompt_of=lambda key: key[0]) == [
-        LabelPair("p1", "tie", "b_wins"),
-        LabelPair("p2", None, None),
-        LabelPair("p3", None, "a_wins"),
-    ]
 
 
 ARENA = Path(__file__).parents[3] / "shared" / "data" / "arena_judged" / "battles.parquet"

@@ -190,25 +190,6 @@ class LabelPair:
     weight: float = 1.0
 
 
-def align_labels(
-    first: Mapping[Key, Label | None],
-    second: Mapping[Key, Label | None],
-    *,
-    prompt_of: Callable[[Key], str],
-) -> list[LabelPair]:
-    """Pair the labels of two readings; a thing that only one of them labelled has one None.
-
-    Args:
-        first: The first reading's labels.
-        second: The second reading's labels.
-        prompt_of: Returns the prompt that a labelled thing belongs to.
-    """
-    return [
-        LabelPair(prompt_of(key), first.get(key), second.get(key))
-        for key in dict.fromkeys([*first, *second])
-    ]
-
-
 @dataclass(frozen=True, slots=True)
 class Agreement:
     """How far two readings of the same things agree.

@@ -7,7 +7,6 @@ rating, a pair counts only if all of its judge's replies are readable.
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from itertools import combinations, groupby
 from statistics import NormalDist
@@ -27,12 +26,12 @@ from tournament_assets.foundation.errors import RatingError
 from tournament_assets.foundation.estimates import Estimate
 from tournament_assets.judging.requests.pairs import PairToJudge, draw_share
 from tournament_assets.ratings.judge_aware import JudgeAwareFit, fit_judge_aware
-from tournament_assets.ratings.matches import code_samples
+from tournament_assets.ratings.matches import Matches
 from tournament_assets.storage.tables import AnyTable, pair_key, rows_of
 from tournament_assets.tournament.asset_rows import MeasureRow, VerdictRow
 from tournament_assets.tournament.config import Mode, TournamentConfig
 from tournament_assets.tournament.judges import Judge
-from tournament_assets.tournament.verdicts import Judgment, Outcome, Verdict
+from tournament_assets.tournament.verdicts import Outcome, Verdict
 
 WeighJudges = Callable[[Sequence[VerdictRow]], Mapping[str, float]]
 """Returns each judge's weight, given the judges' verdicts of the earlier rounds."""
@@ -44,11 +43,7 @@ EFFECTIVE_VOTES = "effective_votes"
 
 _ASKED = frozenset(Outcome) - {Outcome.SAME_TEXT}
 _ORDER = ("a", TIE, "b")
-_OUTCOMES = {
-    Verdict.A: Outcome.A_WINS,
-    Verdict.TIE: Outcome.TIE,
-    Verdict.B: Outcome.B_WINS,
-}
+_SHARES = {Verdict.A: 1.0, Verdict.TIE: 0.5, Verdict.B: 0.0}
 
 
 def jury_rows(
@@ -73,31 +68,35 @@ def jury_rows(
 def _fit(
     by_judge: Iterable[VerdictRow], config: TournamentConfig, judges: Sequence[str]
 ) -> tuple[JudgeAwareFit, Counter[str]]:
-    shown, slots, judge_index, n_silent = (
-        list[Judgment](),
-        list[float](),
-        list[int](),
-        Counter[str](),
-    )
+    entrants = {name: place for place, name in enumerate(config.entrant_ids)}
+    names, cells, n_silent = list[str](), list[tuple[float, ...]](), Counter[str]()
     for row in by_judge:
         n_silent[row.settled_by] += row.outcome == Outcome.UNJUDGED
         if row.outcome == Outcome.UNJUDGED:
             continue
-        is_same, place = row.outcome == Outcome.SAME_TEXT, judges.index(row.settled_by)
-        a, b = row.entrant_a, row.entrant_b
+        a, b = entrants[row.entrant_a], entrants[row.entrant_b]
+        is_same, judge = row.outcome == Outcome.SAME_TEXT, judges.index(row.settled_by)
         for first, second, verdict in ((a, b, row.verdict_ab), (b, a, row.verdict_ba)):
             # Identical responses are a tie in both orders, and no slot was preferred.
-            outcome = Outcome.TIE if is_same else _OUTCOMES[verdict]
-            shown.append(Judgment(row.prompt_id, row.dimension, first, second, outcome))
-            slots.append(0.0 if is_same else 1.0)
-            judge_index.append(place)
-    coded = code_samples(shown, entrants=config.entrant_ids)
-    matches = replace(
-        coded, judges=tuple(judges), judge_index=np.array(judge_index, dtype=np.int64)
+            share, slot = (0.5, 0.0) if is_same else (_SHARES[verdict], 1.0)
+            names.append(row.prompt_id)
+            cells.append((first, second, judge, share, slot))
+    prompts, prompt_index = np.unique(np.array(names, dtype=np.str_), return_inverse=True)
+    numbers = np.array(cells, dtype=np.float64).reshape(-1, 5).T
+    matches = Matches(
+        entrants=tuple(entrants),
+        prompts=tuple(prompts.tolist()),
+        first=numbers[0].astype(np.int64),
+        second=numbers[1].astype(np.int64),
+        prompt_index=prompt_index.astype(np.int64),
+        preference=numbers[3],
+        weight=np.ones(len(names)),
+        judges=tuple(judges),
+        judge_index=numbers[2].astype(np.int64),
     )
     fit = fit_judge_aware(
         matches,
-        np.array(slots),
+        numbers[4],
         confidence=config.ratings.confidence,
         initial_rating=config.ratings.initial_rating,
     )

@@ -12,7 +12,7 @@ from click.testing import CliRunner
 
 from tournament_assets.cli import main
 
-NAMES = ("ada", "bob", "cyd", "dan")
+NAMES, N_PAIRS = ("ada", "bob", "cyd", "dan"), 500
 COLUMNS = {
     "prompt": "question",
     "model_a": "first",
@@ -46,8 +46,8 @@ def audit(*words: Any, columns: Mapping[str, str] | None = None) -> dict[tuple[s
     return {(row["judge"], row["measure"]): row for row in rows}
 
 
-def draw(seed: int, slot: float, length: float, own: float, n: int = 500) -> tuple[Rows, Rows]:
-    """Draw what judge ada says of n pairs in both orders, and what people say.
+def draw(seed: int, slot: float, length: float, own: float) -> tuple[Rows, Rows]:
+    """Draw what judge ada says of 500 pairs in both orders, and what people say.
 
     The effects are in log odds: of the first slot, of a response twice as long as the other one
     (about three quarters of it), and of the judge's own response.
@@ -56,7 +56,7 @@ def draw(seed: int, slot: float, length: float, own: float, n: int = 500) -> tup
     strength = dict(zip(NAMES, rng.normal(0, 0.8, 4), strict=True))
     rows: list[dict[str, Any]] = []
     votes: list[dict[str, Any]] = []
-    for prompt in range(-(-n // 6)):
+    for prompt in range(-(-N_PAIRS // 6)):
         words = {name: int(rng.integers(20, 200)) for name in NAMES}
         for a, b in combinations(NAMES, 2):
             base = strength[a] - strength[b] + rng.normal(0, 1.5)
@@ -70,7 +70,7 @@ def draw(seed: int, slot: float, length: float, own: float, n: int = 500) -> tup
                 rows.append({**shown, **sides, **texts, "said": "A" if wins else "B"})
             wins = rng.random() < 1 / (1 + np.exp(-base))
             votes.append({**shown, "first": a, "second": b, "said": a if wins else b})
-    return rows[: 2 * n], votes[:n]
+    return rows[: 2 * N_PAIRS], votes[:N_PAIRS]
 
 
 # As the panel gives them: a slot that wins 68 %, 163 Elo, 199 Elo.

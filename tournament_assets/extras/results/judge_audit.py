@@ -69,8 +69,6 @@ _WORDS = {
     **dict.fromkeys(("C", "TIE", "Tie", "draw", "equal"), "tie"),
 }
 _REPLIES = {Outcome.A_WINS: Verdict.A, Outcome.B_WINS: Verdict.B, Outcome.TIE: Verdict.TIE}
-_OF_RUNS = ("marked_responses", "not_needed", "sampling_luck")
-"""Measures of which verdicts alone say nothing."""
 _SETTINGS, _CHECKS = RatingSettings(), CheckThresholds()
 
 
@@ -204,12 +202,11 @@ def audit_judge(
     settled = {name: _settle(said, words, dimension) for name, said in by_judge.items()}
     own = settled.pop(judge)
     others = {name: [pair.judgment for pair in pairs] for name, pairs in settled.items()}
-    judgments = (
-        Judgment(key[0], dimension, *key[2:], _outcome(vote, key[2]), sample=key[1])
+    people = [
+        _judgment(key, _outcome(vote, key[2]), dimension)
         for key, said in votes.items()
         for vote in said
-    )
-    people = list(judgments)
+    ]
     entrants = sorted(
         {name for said in (votes, *by_judge.values()) for key in said for name in key[2:]}
     )
@@ -249,11 +246,9 @@ def audit_judge(
         dimension=dimension,
         others=numbers,
     )
-    return [
-        row
-        for row in lights
-        if row.measure in numbers or not (MEASURES[row.measure].reads or row.measure in _OF_RUNS)
-    ]
+    of_runs = {name for name, measure in MEASURES.items() if measure.reads} - numbers.keys()
+    of_runs |= {"marked_responses", "sampling_luck"}
+    return [row for row in lights if row.measure not in of_runs]
 
 
 def _settle(
@@ -277,10 +272,15 @@ def _settle(
         if (a, key[:2]) in words and (b, key[:2]) in words:
             more = words[a, key[:2]] - words[b, key[:2]]
             longer = Outcome.A_WINS if more > 0 else Outcome.B_WINS if more else Outcome.TIE
-        judgment = Judgment(key[0], dimension, a, b, outcome, sample=key[1])
         requests = (str(key), f"{key} swapped" if in_both else str(key))
-        pairs.append(JudgedPair(judgment, (ab, ba), requests, longer))
+        pairs.append(JudgedPair(_judgment(key, outcome, dimension), (ab, ba), requests, longer))
     return pairs
+
+
+def _judgment(key: PairKey, outcome: Outcome, dimension: str) -> Judgment:
+    names = dict(zip(("prompt_id", "sample", "entrant_a", "entrant_b"), key, strict=True))
+    said = {"outcome": outcome, "share": outcome.share, "weight": 1.0, "dimension": dimension}
+    return Judgment.of({**names, **said})
 
 
 def _by_first(verdicts: Sequence[Battle]) -> dict[str | None, Battle]:
