@@ -409,25 +409,22 @@ CONTRAST = """() => {
 }"""
 
 
-def test_dark_colours_are_kept_and_bring_their_own_pictures(page: Page) -> None:
-    light, dark = page.locator("img.on-light").first, page.locator("img.on-dark").first
+def test_dark_colours_are_kept_and_colour_the_pictures_too(page: Page) -> None:
+    title = page.locator(".drawn text").first
     page.evaluate("document.querySelectorAll('details').forEach((each) => each.open = true)")
-    expect(light).to_be_visible()
-    expect(dark).to_be_hidden()
+    expect(title).to_have_css("fill", "rgb(34, 48, 58)")
     save(page, "report_light")
     page.get_by_role("button", name="Dark colours").click()
-    expect(dark).to_be_visible()
-    expect(light).to_be_hidden()
+    expect(title).to_have_css("fill", "rgb(228, 235, 240)")
     page.reload()
     page.evaluate("document.querySelectorAll('details').forEach((each) => each.open = true)")
     expect(page.get_by_role("button", name="Dark colours")).to_have_attribute(
         "aria-pressed", "true"
     )
-    expect(dark).to_be_visible()
+    expect(title).to_have_css("fill", "rgb(228, 235, 240)")
     save(page, "report_dark")
     page.emulate_media(media="print")
-    expect(light).to_be_visible()
-    expect(dark).to_be_hidden()
+    expect(title).to_have_css("fill", "rgb(34, 48, 58)")
     expect(page.locator("body")).to_have_css("background-color", "rgb(255, 255, 255)")
     expect(page.locator("#battles")).to_be_hidden()
     expect(page.locator("#provenance table")).to_be_visible()

@@ -1,6 +1,6 @@
 import json
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import cast
@@ -34,6 +34,7 @@ from tournament_assets.judging.requests.pairs import (
     filter_pairs_for_dimension,
 )
 from tournament_assets.judging.settlement.records import JudgingScope
+from tournament_assets.ledger import Ledger
 from tournament_assets.preparing.estimates import estimate_tournament
 from tournament_assets.project.plan import (
     TournamentPlan,
@@ -48,6 +49,7 @@ from tournament_assets.project.project_files import (
 from tournament_assets.recorded.samples import read_samples
 from tournament_assets.reports.cost_estimate import (
     cost_sentences,
+    estimate_rows,
 )
 from tournament_assets.tournament.asset_rows import MatchRow, RequestsRow
 
@@ -86,7 +88,7 @@ def project(tmp_path: Path) -> SmallProject:
     return make_priced_project(tmp_path / "project")
 
 
-def pilot_pairs(plan: TournamentPlan, dimension: str) -> list[PairToJudge]:
+def pilot_pairs(plan: TournamentPlan, dimension: str) -> Sequence[PairToJudge]:
     bank = load_prompt_bank(plan.project.folder / "bank.jsonl")
     entrants = plan.config.entrant_ids
     prompts = select_prompts(plan.config, "pilot", bank)
@@ -312,6 +314,20 @@ def test_the_service_counts_a_sample_of_every_dimension_where_it_is_asked_to(
         assert (other.counted, other.to_ask) == (20, one.to_ask)
         assert other.message_tokens == pytest.approx(1.6 * one.message_tokens, rel=0.01)
         assert other.prefix_tokens == pytest.approx(1.6 * one.prefix_tokens, rel=0.01)
+
+
+@pytest.mark.parametrize("ties", [True, False])
+def test_a_jury_costs_the_same_whether_its_requests_are_looked_up_or_not(
+    project: SmallProject, ties: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project.seat({"model": OPUS}, {"model": "claude-haiku-4-5", "share": 0.5})
+    project.merge_config(judging={"identical_responses_tie": ties})
+    quickly = estimate(project)
+    monkeypatch.setattr(Ledger, "has_asked", lambda ledger, model: True)
+    slowly = estimate(project)
+    for name in ("planned_usd", "most_usd"):
+        assert getattr(quickly, name) == pytest.approx(getattr(slowly, name), rel=1e-9)
+    assert estimate_rows(quickly) == estimate_rows(slowly)
 
 
 def test_identical_responses_are_not_priced_unless_the_judge_is_asked_about_them(

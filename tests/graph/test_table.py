@@ -166,7 +166,7 @@ def test_win_rates_are_made_without_dagster(plan: TournamentPlan, tmp_path: Path
         ("mixed", 1.0, "undecided"),
         ("sloppy", 1.0, "undecided"),
     ]
-    assert "(data:image/png" in made.metadata["matrix"].text
+    assert "(data:image/svg+xml" in made.metadata["matrix"].text
 
 
 def test_a_tournament_has_no_row_of_what_its_config_does_not_ask_for(plan: TournamentPlan) -> None:

@@ -16,7 +16,7 @@ from tournament_assets.judging.costs.estimates import (
     observe_replies,
 )
 from tournament_assets.judging.costs.prices import ModelPrice, Spending, load_newest_prices
-from tournament_assets.judging.requests.columns import ModelRequest
+from tournament_assets.judging.requests.columns import KeyPositions, ModelRequest, count_requests
 from tournament_assets.judging.requests.requests import JudgeRequest, JudgeRequests
 
 from .builders import PAIR, RUBRIC, SETTINGS, keys_of, most_each, requests_for
@@ -39,6 +39,27 @@ def workload(
         distinct_message_tokens=requests * message,
         tokens_per_reply=reply,
     )
+
+
+def measure(
+    requests: Sequence[ModelRequest],
+    *,
+    has_reply: NDArray[np.bool_] | None = None,
+    under_way: NDArray[np.bool_] | None = None,
+    identical: int = 0,
+    **terms: Any,
+) -> Workload:
+    """Measure requests of which some have a reply, beside some presentations that need none."""
+    first, counted = KeyPositions(requests).first, count_requests(requests)
+    counted = replace(
+        counted,
+        answered=counted.answered if has_reply is None else has_reply[first],
+        presentations=counted.presentations + identical,
+        identical=identical,
+    )
+    if under_way is not None:
+        counted = replace(counted, under_way=under_way[first] & ~counted.answered)
+    return measure_workload([counted], **terms)
 
 
 def marked(requests: Sequence[ModelRequest], *keys: str) -> NDArray[np.bool_]:
@@ -98,8 +119,8 @@ def test_the_most_that_some_may_cost_counts_those_asked_ahead_at_the_full_price(
 ) -> None:
     requests = requests_for(n_pairs, settings=replace(SETTINGS, judge_model="opus"))
     answered = marked(requests, *[each.request_key for each in requests[:n_answered]])
-    options: dict[str, Any] = {"has_reply": answered, "prices": PRICES}
-    with_trial = measure_workload(requests, has_trial=True, **options)
+    options: dict[str, Any] = {"has_reply": answered, "prices": PRICES, "model": "opus"}
+    with_trial = measure(requests, has_trial=True, **options)
     assert with_trial.ahead == ahead
     each = most_each(requests[n_answered:], PRICES)
     dearest = sum(sorted(each)[len(each) - ahead :])
@@ -145,7 +166,7 @@ def test_what_the_ledger_holds_and_what_two_pairs_share_is_not_counted_again() -
         twin,
     ]
     requests = JudgeRequests(pairs, RUBRIC, SETTINGS)
-    measured = measure_workload(
+    measured = measure(
         requests, has_reply=marked(requests, requests[0].request_key), tokens_per_reply=100
     )
     assert (measured.presentations, measured.distinct, measured.answered) == (8, 6, 1)
@@ -156,7 +177,7 @@ def test_what_the_ledger_holds_and_what_two_pairs_share_is_not_counted_again() -
 def test_what_is_under_way_is_not_asked_again_and_counts_once_if_it_came_back() -> None:
     first, second, *_ = keys_of(2)
     requests = requests_for(2)
-    measured = measure_workload(
+    measured = measure(
         requests, has_reply=marked(requests, first), under_way=marked(requests, first, second)
     )
     assert (measured.distinct, measured.answered, measured.under_way) == (4, 1, 1)
@@ -164,7 +185,7 @@ def test_what_is_under_way_is_not_asked_again_and_counts_once_if_it_came_back() 
 
 
 def test_identical_pairs_are_presentations_that_nobody_is_asked_about() -> None:
-    measured = measure_workload(requests_for(2), identical=6)
+    measured = measure(requests_for(2), identical=6)
     assert (measured.presentations, measured.identical, measured.distinct) == (10, 6, 4)
     assert measured.to_ask == 4
 
@@ -182,14 +203,14 @@ class Counted(JudgeRequests):
 def test_no_request_is_built_to_measure_it() -> None:
     pairs = [replace(PAIR, prompt_id=f"p{number}") for number in range(5)]
     requests = Counted(pairs, RUBRIC, SETTINGS)
-    measure_workload(requests)
+    measure(requests)
     assert requests.built == 0
 
 
 def test_messages_are_measured_in_characters_and_the_prefix_once() -> None:
     requests = requests_for(2)
     lengths = [len(request.params["messages"][0]["content"]) for request in requests]
-    measured = measure_workload(requests, has_reply=marked(requests, requests[0].request_key))
+    measured = measure(requests, has_reply=marked(requests, requests[0].request_key))
     system: Any = requests[0].params["system"]
     assert measured.prefix_tokens == round(len(system[0]["text"]) / 4)
     assert measured.message_tokens == sum(round(length / 4) for length in lengths[1:])
@@ -197,7 +218,7 @@ def test_messages_are_measured_in_characters_and_the_prefix_once() -> None:
 
 
 def test_nothing_to_ask_costs_nothing() -> None:
-    measured = measure_workload(requests_for(0))
+    measured = measure(requests_for(0))
     assert measured.cost_usd(OPUS, discount=0.5, hit_rate=0.0) == 0.0
     assert mean_request_usd([measured], OPUS, discount=0.5) == 0.0
 

@@ -17,15 +17,17 @@ from tournament_assets.judging.requests.columns import (
     with_larger_cap,
     with_smaller_cap,
 )
-from tournament_assets.judging.requests.pairs import PairToJudge, Presentation
+from tournament_assets.judging.requests.pairs import PairToJudge, Presentation, build_match_list
 from tournament_assets.judging.requests.requests import (
     JudgeRequest,
     JudgeRequests,
     RequestSettings,
     build_user_message,
+    by_pair,
 )
 from tournament_assets.judging.requests.system_prompt import judge_system_prompt
 from tournament_assets.judging.requests.verdict_parsing import VERDICT_SCHEMA
+from tournament_assets.tournament.prompts import Prompt, answer_key
 
 from .builders import PAIR, RUBRIC, SETTINGS, keys_of, params_of, requests_for
 
@@ -303,3 +305,14 @@ def test_a_selection_looks_at_a_request_only_when_it_is_looked_at_itself() -> No
     assert requests.looks == 0
     assert selection[0] == REQUESTS[2]
     assert requests.looks == 1
+
+
+def test_pairs_that_are_made_anew_are_known_by_what_they_are() -> None:
+    bank = [Prompt(f"p{number}", "?", "recall") for number in range(2)]
+    responses = {(each, answer_key(prompt)): each for each in "abc" for prompt in bank}
+    pairs = build_match_list(bank, responses, entrants="abc").pairs
+    requests = [JudgeRequests(part, RUBRIC, SETTINGS) for part in (pairs, pairs[1::2])]
+    shown = [(each.prompt_id, each.entrant_a, each.entrant_b) for each in by_pair(pairs, requests)]
+    assert len(shown) == sum(map(len, requests)) == 2 * (6 + 3)
+    assert shown[:2] == [("p0", "a", "b")] * 2
+    assert shown[2:6] == [("p0", "a", "c")] * 4

@@ -48,12 +48,12 @@ def test_a_pair_holds_everything_the_judge_may_be_shown() -> None:
     matches = build_match_list(
         [RECALL, CURATED], answers("ab", RECALL, CURATED), entrants=("a", "b")
     )
-    assert matches.pairs == (
+    assert [*matches.pairs] == [
         PairToJudge("r1", "recall", "Which vitamin?", "a", "b", "a on r1", "b on r1", "C", None),
         PairToJudge(
             "c1", "curated", "Is it cancer?", "a", "b", "a on c1", "b on c1", None, "hedge"
         ),
-    )
+    ]
 
 
 def test_a_prompt_that_one_entrant_did_not_answer_is_left_out_for_everyone() -> None:

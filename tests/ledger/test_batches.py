@@ -8,7 +8,17 @@ from tournament_assets.judging.batch_service import Channel
 from tournament_assets.judging.settlement.records import JudgingScope, OpenBatch
 from tournament_assets.ledger import Ledger
 
-from .builders import BEGUN_AT, OTHER_SCOPES, SCOPE, acquire, begin_batch, change, intent, select
+from .builders import (
+    BEGUN_AT,
+    OTHER_SCOPES,
+    SCOPE,
+    acquire,
+    begin_batch,
+    change,
+    intent,
+    select,
+    success,
+)
 
 
 def nonces(batches: list[OpenBatch]) -> list[str]:
@@ -181,3 +191,19 @@ def test_what_a_dimension_was_asked_for_is_told_in_the_order_it_was_first_begun(
         begin_batch(ledger, f"n{number}", scope=replace(scope, purpose="drift c"))
     found = ledger.purposes_begun(SCOPE.tournament_id, SCOPE.mode, SCOPE.dimension)
     assert found == ["drift b", "drift a"]
+
+
+def test_a_model_was_asked_once_a_batch_was_begun_or_replies_came_from_elsewhere(
+    ledger: Ledger,
+) -> None:
+    assert not ledger.has_asked("judge-1")
+    begin_batch(ledger, "n1", ["k1"])
+    assert ledger.has_asked("judge-1")
+    assert not ledger.has_asked("judge-2")
+    ledger.record_rows("n1", [("k1", success("VERDICT: A"))])
+    ledger.record_closed("n1", state="harvested")
+    assert ledger.has_asked("judge-1")
+    assert not ledger.has_asked("judge-2")
+    (reply,) = ledger.iterate_replies(["k1"])
+    assert ledger.import_replies([replace(reply, request_key="k2")]) == 1
+    assert ledger.has_asked("judge-2")

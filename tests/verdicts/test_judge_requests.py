@@ -26,6 +26,7 @@ from tournament_assets.foundation.errors import (
 from tournament_assets.judging.batch_service import AsksDirectly, ReplyRow, SubmittedRequest
 from tournament_assets.judging.costs.estimates import measure_workload
 from tournament_assets.judging.costs.prices import load_newest_prices
+from tournament_assets.judging.requests.columns import count_requests
 from tournament_assets.judging.settlement.records import JudgingScope, Lease, verdicts_of
 from tournament_assets.judging.settlement.sessions import Piece, Sleep, Tally, run_together
 from tournament_assets.ledger import Ledger
@@ -120,7 +121,7 @@ def requests_of(dimension: str, model: str = MODEL) -> Any:
 
 def planned_usd() -> float:
     """What one dimension is expected to cost."""
-    workload = measure_workload(requests_of("factuality"))
+    workload = measure_workload([count_requests(requests_of("factuality"))])
     usd = workload.dearest_usd(PRICES.models[MODEL], discount=PRICES.discount("batch"))
     assert usd is not None
     return usd

@@ -341,6 +341,16 @@ class BatchRecords(LeaseRecords, SpendingRecords):
         with self._transaction() as connection:
             return set(connection.scalars(query))
 
+    def has_asked(self, model: str) -> bool:
+        """Whether requests to a model may be known: some were sent, or somebody's were imported."""
+        of_ours = sa.select(_BATCHES.c.nonce)
+        query = sa.select(
+            sa.exists().where(_BATCHES.c.judge_model == model)
+            | sa.exists().where(schema.replies.c.nonce.not_in(of_ours))
+        )
+        with self._transaction() as connection:
+            return bool(connection.scalar(query))
+
     def known_batch_ids(self, batch_ids: AbstractSet[str]) -> set[str]:
         """Return which of the provider's batch names are already recorded."""
         named = _BATCHES.c.batch_id

@@ -19,10 +19,17 @@ from tournament_assets.judging.costs.estimates import (
     ResponseEstimate,
     RoundsEstimate,
     Workload,
+    count_sample,
     measure_workload,
 )
 from tournament_assets.judging.costs.prices import month_start
-from tournament_assets.judging.requests.pairs import PairToJudge, draw_share, split_identical
+from tournament_assets.judging.requests.new_requests import count_new_requests
+from tournament_assets.judging.requests.pairs import (
+    EveryPair,
+    PairToJudge,
+    draw_share,
+    split_identical,
+)
 from tournament_assets.judging.requests.requests import JudgeRequests, effort_of
 from tournament_assets.judging.settlement.account import read_account
 from tournament_assets.judging.settlement.records import JudgingScope
@@ -32,7 +39,7 @@ from tournament_assets.preparing.existing_work import (
     load_bank_and_selection,
     pairs_of_dimension,
 )
-from tournament_assets.project.plan import TournamentPlan, requests_for_pairs
+from tournament_assets.project.plan import TournamentPlan, request_settings, requests_for_pairs
 from tournament_assets.project.playing_judges import playing_judges
 from tournament_assets.project.project_files import load_rubrics
 from tournament_assets.providers.openers import JudgeConnection
@@ -252,26 +259,32 @@ class _JudgeToPrice:
     ) -> None:
         """Count what some pairs of a dimension take."""
         judging, judge, ledger = self._plan.config.judging, self._judge, self._ledger
-        to_ask = draw_share(pairs, judge)
-        n_identical = 0
-        if judging.identical_responses_tie:
-            to_ask, identical = split_identical(to_ask)
-            n_identical = len(identical)
-        scope = replace(self._scope, dimension=rubric.dimension)
-        requests = requests_for_pairs(self._plan, to_ask, rubric, judge=judge)
-        account = read_account(
-            requests, scope=scope, ledger=ledger, reply_format=judging.reply_format
-        )
+        settings = request_settings(self._plan, rubric.dimension, judge)
+        ties, sampled = judging.identical_responses_tie, (0, 1.0)
+        if isinstance(pairs, EveryPair) and counter is None and not ledger.has_asked(judge.model):
+            parts = count_new_requests(pairs, rubric, settings, judge=judge, ties_identical=ties)
+        else:
+            drawn = draw_share(pairs, judge)
+            to_ask, identical = split_identical(drawn) if ties else (drawn, [])
+            requests = JudgeRequests(to_ask, rubric, settings)
+            account = read_account(
+                requests,
+                scope=replace(self._scope, dimension=rubric.dimension),
+                ledger=ledger,
+                reply_format=judging.reply_format,
+            )
+            parts = iter([account.counted(identical=2 * len(identical))])
+            if counter is not None:
+                sampled = count_sample(account.first, counter)
         self._workloads[rubric.dimension] = measure_workload(
-            requests,
-            has_reply=account.has_reply,
-            under_way=account.under_way,
-            identical=2 * n_identical,
+            parts,
+            model=judge.model,
             tokens_per_reply=min(self._tokens_per_reply, judge.max_tokens),
             prices=self._terms.prices,
-            counter=counter,
             channel=self._channel,
-            has_trial=self._channel == "batch" and self._plan.config.mode(scope.mode).prewarm,
+            has_trial=self._channel == "batch" and self._plan.config.mode(self._scope.mode).prewarm,
+            counted=sampled[0],
+            correction=sampled[1],
         )
 
     def estimate(self, mode: Mode) -> JudgingEstimate:
@@ -381,9 +394,8 @@ def estimate_responses(
         price=prices.models.get(entrant.model),
         discount=prices.discount(channel),
         workload=measure_workload(
-            requests,
-            has_reply=account.has_reply,
-            under_way=account.under_way,
+            [account.counted()],
+            model=entrant.model,
             tokens_per_reply=min(expected, entrant.max_new_tokens),
             prices=prices,
             channel=channel,

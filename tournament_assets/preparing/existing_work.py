@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from tournament_assets.foundation.errors import InputError
 from tournament_assets.judging.requests.pairs import (
+    EveryPair,
     PairToJudge,
     build_match_list,
     draw_share,
@@ -107,7 +108,7 @@ def pairs_of_dimension(
     dimension: str,
     prompts: Sequence[Prompt],
     responses: dict[tuple[str, AnswerKey], str],
-) -> list[PairToJudge]:
+) -> EveryPair:
     """Return the pairs that are judged on a dimension."""
     rules = plan.config.dimensions[dimension]
     matches = build_match_list(prompts, responses, entrants=plan.config.entrant_ids)
@@ -122,7 +123,7 @@ def existing_requests(
     prompts, responses = existing_responses(plan, mode, ledger=ledger)
     requests: dict[str, JudgeRequests] = {}
     for dimension in config.dimension_names:
-        pairs = pairs_of_dimension(plan, dimension, prompts, responses)
+        pairs: Sequence[PairToJudge] = pairs_of_dimension(plan, dimension, prompts, responses)
         if config.judging.identical_responses_tie:
             pairs, _ = split_identical(pairs)
         requests[dimension] = requests_for_pairs(

@@ -138,20 +138,21 @@ def requests_for_pairs(
     plan: TournamentPlan, pairs: Sequence[PairToJudge], rubric: Rubric, *, judge: Judge
 ) -> JudgeRequests:
     """Build one judge's requests for both presentations of pairs, as the config says."""
-    judging, rules = plan.config.judging, plan.config.dimensions[rubric.dimension]
-    return JudgeRequests(
-        pairs,
-        rubric,
-        RequestSettings(
-            judge_model=judge.model,
-            max_tokens=judge.max_tokens,
-            shows_gold_answer=rules.shows_gold_answer,
-            shows_expected_behavior=rules.shows_expected_behavior,
-            reply_format=judging.reply_format,
-            domain=judging.domain,
-            temperature=judge.temperature,
-            breaks_templates=judge.row.reads_marks,
-            further=judge.further_params,
-            identity=judge.identity,
-        ),
+    return JudgeRequests(pairs, rubric, request_settings(plan, rubric.dimension, judge))
+
+
+def request_settings(plan: TournamentPlan, dimension: str, judge: Judge) -> RequestSettings:
+    """Return the settings of one judge's requests on a dimension."""
+    judging, rules = plan.config.judging, plan.config.dimensions[dimension]
+    return RequestSettings(
+        judge_model=judge.model,
+        max_tokens=judge.max_tokens,
+        shows_gold_answer=rules.shows_gold_answer,
+        shows_expected_behavior=rules.shows_expected_behavior,
+        reply_format=judging.reply_format,
+        domain=judging.domain,
+        temperature=judge.temperature,
+        breaks_templates=judge.row.reads_marks,
+        further=judge.further_params,
+        identity=judge.identity,
     )

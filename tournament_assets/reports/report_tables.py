@@ -242,12 +242,12 @@ class ThemedPicture:
     Attributes:
         title: The title above it.
         alt: Its content in words.
-        images: Its address for each theme, `light` and `dark`.
+        drawing: Itself as SVG, from `canvas.to_page`.
     """
 
     title: str
     alt: str
-    images: Mapping[str, str]
+    drawing: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,7 +28,6 @@ from typing import (
     TypeAlias,
     TypeVar,
     Union,
-    cast,
     get_args,
     get_origin,
     get_type_hints,
@@ -93,6 +92,11 @@ def _column(name: str, hint: Any) -> Column:
     if kind not in _KINDS:
         raise TypeError(f"column {name!r} has type {kind!r}; expected one of {[*map(str, _KINDS)]}")
     return Column(name, _KINDS[kind], nullable, description)
+
+
+@cache
+def _text_names(row_type: type) -> tuple[str, ...]:
+    return tuple(each.name for each in columns_of(row_type) if each.kind == "string")
 
 
 def derive_schema(row_type: type) -> pa.Schema:
@@ -393,8 +397,8 @@ def _parts(rows: Iterable[RowT]) -> Iterator[list[RowT]]:
     is_first = True
     for row in rows:
         part.append(row)
-        values = (getattr(row, each.name) for each in fields(cast("Any", row)))
-        length = sum(len(value) for value in values if isinstance(value, str))
+        values = (getattr(row, name) for name in _text_names(type(row)))
+        length = sum(map(len, filter(None, values)))
         size += length
         is_full = len(part) == _PART_ROWS or size >= _PART_CHARACTERS
         if is_full or length >= _LONG_ROW_CHARACTERS:

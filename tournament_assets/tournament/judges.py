@@ -271,6 +271,11 @@ class Judge(RequestAdditions):
         """The models of which a pair is given one, in turn; empty if it judges its whole share."""
         return self._turn
 
+    @property
+    def takes_all(self) -> bool:
+        """Whether it judges all pairs."""
+        return self.share >= 1 and not self.turn
+
     def in_turn(self, models: Sequence[str]) -> "Judge":
         """Return the judge as one of several of whom each pair is given one."""
         judge = self.model_copy()

@@ -86,6 +86,7 @@ def _read_presentation(
     in_batches: Container[str],
 ) -> ReplyReading:
     attempts = [each for each in answers if each.request_key == request_key]
+    # A reply that holds its verdict is not read again.
     failures = {
         row.attempt: classify_reply(
             result_type=row.result_type,
@@ -94,7 +95,7 @@ def _read_presentation(
             reply_format=reply_format,
         )
         for row in attempts
-        if row.result_type != "identical"
+        if row.result_type != "identical" and not (verdict.is_decided and row.attempt == counted)
     }
     if not verdict.is_decided:
         return ReplyReading(verdict, failures.get(counted))

@@ -32,7 +32,7 @@ from tournament_assets.foundation.yaml_files import parse_yaml
 from tournament_assets.judging.batch_service import AsksDirectly, MessageParams
 from tournament_assets.judging.costs.estimates import measure_workload
 from tournament_assets.judging.costs.prices import BudgetTerms, load_newest_prices
-from tournament_assets.judging.requests.columns import ModelRequest, with_larger_cap
+from tournament_assets.judging.requests.columns import ModelRequest, count_requests, with_larger_cap
 from tournament_assets.judging.requests.requests import printable
 from tournament_assets.judging.requests.verdict_parsing import Members, parse_answer
 from tournament_assets.judging.settlement.records import JudgingLedger, JudgingScope, StoredReply
@@ -248,7 +248,7 @@ def ask_judge(
 
 def cost_sentence(requests: Sequence[ModelRequest], rejudging: Rejudging) -> str:
     """Describe the most that asking can cost, assuming an empty ledger."""
-    workload = measure_workload(requests)
+    workload = measure_workload([count_requests(requests)])
     prices = load_newest_prices(rejudging.prices)
     if SERVICES[rejudging.service].is_free:
         prices = prices.with_free(rejudging.judge_model)

@@ -10,7 +10,16 @@ from typing import TYPE_CHECKING, Annotated
 from tournament_assets.extras.planning.power import JudgingNoise
 from tournament_assets.foundation.errors import InputError
 from tournament_assets.foundation.formatting import Display, format_count, format_share, format_usd
-from tournament_assets.reports.figures.canvas import LIGHT, label_axis, new_figure, to_png, to_svg
+from tournament_assets.reports.figures.canvas import (
+    GRID,
+    INK,
+    LINES,
+    QUIET,
+    label_axis,
+    new_figure,
+    to_png,
+    to_svg,
+)
 from tournament_assets.reports.rendering import render_part
 from tournament_assets.reports.report_tables import (
     Document,
@@ -113,8 +122,8 @@ def draw_plan(plan: DimensionPlan) -> "Figure":
     ways = dict.fromkeys(choice.way for choice in plan.choices)
     widths = [gap for gap, *_ in plan.curve]
     heights = [height(requests, usd) for _, _, requests, usd in plan.curve]
-    axes.plot(widths, heights, color=LIGHT.lines[0], linewidth=2)
-    for colour, way, marker in zip(LIGHT.lines, ways, "osD", strict=False):
+    axes.plot(widths, heights, color=LINES[0], linewidth=2)
+    for colour, way, marker in zip(LINES, ways, "osD", strict=False):
         marked = [each for each in plan.choices if each.way == way and each.prompts is not None]
         axes.plot(
             [each.elo for each in marked],
@@ -126,7 +135,7 @@ def draw_plan(plan: DimensionPlan) -> "Figure":
     if plan.smallest_gap is not None:
         axes.axvline(
             plan.smallest_gap,
-            color=LIGHT.quiet,
+            color=QUIET,
             linestyle=(0, (4, 4)),
             linewidth=1,
             label=f"the mode's {plan.n_prompts:,} prompts",
@@ -138,20 +147,18 @@ def draw_plan(plan: DimensionPlan) -> "Figure":
     axes.xaxis.set_minor_formatter("")
     axes.yaxis.set_major_formatter("${x:,g}" if in_usd else "{x:,.0f}")
     axes.yaxis.set_minor_formatter("")
-    axes.grid(color=LIGHT.grid, linewidth=0.8)
+    axes.grid(color=GRID, linewidth=0.8)
     axes.set_title(
         f"{plan.dimension}: what it takes to see a gap",
         loc="left",
         fontsize=11,
-        color=LIGHT.ink,
+        color=INK,
         parse_math=False,
     )
     power = format_share(plan.power, decimals=0)
     label_axis(axes, f"smallest gap that is separated with probability {power}, Elo points", "")
-    axes.set_ylabel(
-        "US dollars" if in_usd else "requests to the judge", color=LIGHT.quiet, fontsize=8
-    )
-    axes.legend(frameon=False, fontsize=8, labelcolor=LIGHT.ink)
+    axes.set_ylabel("US dollars" if in_usd else "requests to the judge", color=QUIET, fontsize=8)
+    axes.legend(frameon=False, fontsize=8, labelcolor=INK)
     return figure
 
 

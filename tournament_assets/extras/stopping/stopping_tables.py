@@ -15,13 +15,15 @@ from tournament_assets.foundation.formatting import (
 )
 from tournament_assets.reports.claims import mark
 from tournament_assets.reports.figures.canvas import (
-    LIGHT,
-    Palette,
+    ACCENT,
+    GRID,
+    INK,
+    LINES,
     label_axis,
     new_figure,
     short_label,
+    to_page,
 )
-from tournament_assets.reports.figures.figures import themed_pictures
 from tournament_assets.reports.rendering import render_part
 from tournament_assets.reports.report_tables import (
     Cell,
@@ -139,7 +141,7 @@ def _picture(dimension: str, rows: Sequence[DecisionRow]) -> ThemedPicture:
         dimension,
         f"Evidence by prompt for every two entrants on {dimension}. "
         f"Decided: {join_names(decided) if decided else 'none'}. The table holds the numbers.",
-        themed_pictures(partial(draw_evidence, rows)),
+        to_page(draw_evidence(rows), salt=f"evidence {dimension}"),
     )
 
 
@@ -147,25 +149,25 @@ _MOST_LINES = 45
 _EDGE = 1.15
 
 
-def draw_evidence(rows: Sequence[DecisionRow], *, palette: Palette = LIGHT) -> "Figure":
+def draw_evidence(rows: Sequence[DecisionRow]) -> "Figure":
     """Draw the evidence of every two entrants of a dimension against the prompts.
 
     It is a fraction of what a decision needs: a line that reaches the upper edge decides for the
     entrant named first, the lower edge for the other.
     """
-    figure, axes = new_figure(height=3.0, palette=palette)
+    figure, axes = new_figure(height=3.0)
     for edge in (-1, 1):
-        axes.axhline(edge, color=palette.accent, linewidth=1.0, linestyle="--")
-    axes.axhline(0, color=palette.grid, linewidth=0.7)
+        axes.axhline(edge, color=ACCENT, linewidth=1.0, linestyle="--")
+    axes.axhline(0, color=GRID, linewidth=0.7)
     longest = sorted(rows, key=lambda row: -len(row.path))[:_MOST_LINES]
     for index, row in enumerate(longest):
-        colour = palette.lines[index % len(palette.lines)]
+        colour = LINES[index % len(LINES)]
         heights = [0.0, *(max(-_EDGE, min(_EDGE, evidence)) for evidence in row.path)]
         name = f"{short_label(row.entrant_a)} : {short_label(row.entrant_b)}"
         axes.plot(range(len(heights)), heights, color=colour, linewidth=1.4, label=name)
-    if len(longest) <= len(palette.lines):
+    if len(longest) <= len(LINES):
         legend = axes.legend(
-            loc="center left", bbox_to_anchor=(1.0, 0.5), fontsize=8, labelcolor=palette.ink
+            loc="center left", bbox_to_anchor=(1.0, 0.5), fontsize=8, labelcolor=INK
         )
         legend.get_frame().set_alpha(0)
         for text in legend.get_texts():
@@ -173,5 +175,5 @@ def draw_evidence(rows: Sequence[DecisionRow], *, palette: Palette = LIGHT) -> "
     axes.set_xlim(0, max(row.prompts for row in rows))
     axes.set_ylim(-_EDGE - 0.1, _EDGE + 0.1)
     axes.set_yticks([-1, 0, 1], ["second ahead", "open", "first ahead"])
-    label_axis(axes, "prompts judged, in the order of their hashes", "", palette=palette)
+    label_axis(axes, "prompts judged, in the order of their hashes", "")
     return figure

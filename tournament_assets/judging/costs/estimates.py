@@ -1,10 +1,9 @@
 """The estimated cost of judging, counted from the requests as they would be sent."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tournament_assets.judging.batch_service import Channel, TokenCounter
 from tournament_assets.judging.costs.prices import (
@@ -13,13 +12,11 @@ from tournament_assets.judging.costs.prices import (
     ModelPrice,
     PriceList,
     Spending,
-    most_usd,
+    most_usd_of,
 )
 from tournament_assets.judging.requests.columns import (
-    KeyPositions,
-    ModelRequest,
+    CountedRequests,
     Selection,
-    columns_of,
 )
 
 CHARACTERS_PER_TOKEN = 4.0
@@ -483,72 +480,80 @@ class RoundsEstimate:
 
 
 def measure_workload(
-    requests: Sequence[ModelRequest],
+    parts: Iterable[CountedRequests],
     *,
-    has_reply: NDArray[np.bool_] | None = None,
-    under_way: NDArray[np.bool_] | None = None,
-    identical: int = 0,
+    model: str = "",
     tokens_per_reply: float = ASSUMED_OUTPUT_TOKENS,
     prices: PriceList | None = None,
-    counter: TokenCounter | None = None,
     channel: Channel = "batch",
     has_trial: bool = False,
+    counted: int = 0,
+    correction: float = 1.0,
 ) -> Workload:
-    """Measure the workload of a list of requests.
+    """Measure the workload of a dimension's requests, looking at one part of them at a time.
 
     Args:
-        requests: Both presentations of every pair that is to be asked.
-        has_reply: Whether each need not be asked again, (n_requests,); None if all do.
-        under_way: Whether each was sent and will be collected, (n_requests,); None if none was.
-        identical: Presentations of the pairs that are settled without asking.
+        parts: The requests; none is in two of them.
+        model: The model that is asked.
         prices: The prices for the most that each may cost; None leaves that unknown.
-        counter: Counts the tokens of a sample of the requests that are still to be sent, evenly
-            spread over them; the others are corrected by what it says.
         channel: How they would be sent, for the most that each may cost.
         has_trial: Whether some are asked directly before the batches, and pay the full price.
-
-    Raises:
-        JudgeError: If the counter does not say.
+        counted: How many requests' tokens were counted; see `count_sample`.
+        correction: The factor that this gave.
     """
-    first, columns = KeyPositions(requests).first, columns_of(requests)
-    none = np.zeros(len(requests), dtype=bool)
-    answered = (none if has_reply is None else has_reply)[first]
-    sent = (none if under_way is None else under_way)[first] & ~answered
-    is_open = ~(answered | sent)
-    left = Selection(requests, first[is_open])
-    counted, correction = (0, 1.0) if counter is None else _correct(left, counter)
-    tokens = np.round(columns.characters[first] / CHARACTERS_PER_TOKEN)
-    if counter is not None:
-        tokens = np.round(tokens * correction)
-    most = None if prices is None else most_usd(left, prices, channel)
-    prefix_characters = columns.prefix_characters[:1].sum()
-    prefix_tokens = round(float(prefix_characters / CHARACTERS_PER_TOKEN))
+    counts, prefix_characters = np.zeros(7, dtype=np.int64), 0
+    most: float | None = None if prices is None else 0.0
+    dearest = np.zeros(0)
+    for part in parts:
+        columns, is_open = part.columns, ~(part.answered | part.under_way)
+        tokens = np.round(np.round(columns.characters / CHARACTERS_PER_TOKEN) * correction)
+        counts += [
+            *(part.presentations, part.identical, len(tokens)),
+            *(part.answered.sum(), part.under_way.sum()),
+            *(int(tokens[is_open].sum()), int(tokens.sum())),
+        ]
+        prefix_characters = max([prefix_characters, *columns.prefix_characters[:1]])
+        if prices is not None and most is not None:
+            left = columns.take(np.flatnonzero(is_open))
+            dollars = most_usd_of(left, prices, channel, model=model)
+            most = None if dollars is None else most + float(dollars.sum())
+            if dollars is not None:
+                dearest = np.sort(np.concatenate([dearest, dollars]))[-MOST_AHEAD:]
+    presentations, identical, distinct, answered, under_way, open_tokens, all_tokens = (
+        counts.tolist()
+    )
     ahead = 0
-    if has_trial and len(left) > 1:
-        wanted = min(MOST_AHEAD, -(-len(first) // ONE_AHEAD_IN)) - int(answered.sum())
-        ahead = min(max(1, wanted), len(left))
-    if prices is not None and most is not None:
-        more = 1.0 / prices.discount(channel) - 1.0
-        most = np.concatenate([most, more * np.sort(most)[len(most) - ahead :]])
+    if has_trial and (n_open := distinct - answered - under_way) > 1:
+        wanted = min(MOST_AHEAD, -(-distinct // ONE_AHEAD_IN)) - answered
+        ahead = min(max(1, wanted), n_open)
+    if prices is not None and most is not None and ahead:
+        most += (1.0 / prices.discount(channel) - 1.0) * float(dearest[-ahead:].sum())
     return Workload(
-        presentations=len(requests) + identical,
+        presentations=presentations,
         identical=identical,
-        distinct=len(first),
-        answered=int(answered.sum()),
-        under_way=int(sent.sum()),
-        prefix_tokens=round(prefix_tokens * correction),
-        message_tokens=int(tokens[is_open].sum()),
-        distinct_message_tokens=int(tokens.sum()),
+        distinct=distinct,
+        answered=answered,
+        under_way=under_way,
+        prefix_tokens=round(round(prefix_characters / CHARACTERS_PER_TOKEN) * correction),
+        message_tokens=open_tokens,
+        distinct_message_tokens=all_tokens,
         tokens_per_reply=tokens_per_reply,
-        most_usd=None if most is None else float(most.sum()),
+        most_usd=most,
         counted=counted,
         correction=correction,
         ahead=ahead,
     )
 
 
-def _correct(left: Selection, counter: TokenCounter) -> tuple[int, float]:
-    """Return how many requests were counted, and the factor that corrects the estimate."""
+def count_sample(left: Selection, counter: TokenCounter) -> tuple[int, float]:
+    """Let the service count the tokens of some requests, evenly spread over those to be sent.
+
+    Returns:
+        How many were counted, and the factor that corrects tokens estimated from characters.
+
+    Raises:
+        JudgeError: If the counter does not say.
+    """
     step = max(1.0, len(left) / SAMPLED_REQUESTS)
     places = [int(number * step) for number in range(min(SAMPLED_REQUESTS, len(left)))]
     columns = left.columns.take(places)

@@ -18,7 +18,7 @@ from tournament_assets.foundation.fingerprints import fingerprint
 from tournament_assets.foundation.formatting import format_usd
 from tournament_assets.foundation.yaml_files import read_yaml
 from tournament_assets.judging.batch_service import TOKEN_NAMES, Channel, TokenUsage
-from tournament_assets.judging.requests.columns import ModelRequest, columns_of
+from tournament_assets.judging.requests.columns import ModelRequest, RequestColumns, columns_of
 from tournament_assets.tournament.config import TournamentConfig
 from tournament_assets.tournament.judge_services import is_free_model
 from tournament_assets.tournament.judges import ConfiguredPrice
@@ -518,11 +518,23 @@ def most_usd(
     """
     if not requests:
         return np.zeros(0)
-    model = requests[0].params["model"]
-    if is_free_model(model):
-        return np.zeros(len(requests))
-    price, columns = prices.models.get(model), columns_of(requests)
+    model, columns = requests[0].params["model"], columns_of(requests)
+    return most_usd_of(columns, prices, channel, model=model, prefix_tokens=prefix_tokens)
+
+
+def most_usd_of(
+    columns: RequestColumns,
+    prices: PriceList,
+    channel: Channel,
+    *,
+    model: str,
+    prefix_tokens: int | None = None,
+) -> NDArray[np.float64] | None:
+    """Return the same of requests of which columns are known; keys are not looked at."""
     sizes, prefix = columns.sizes, columns.prefix_sizes
+    if not len(sizes) or is_free_model(model):
+        return np.zeros(len(sizes))
+    price = prices.models.get(model)
     longest = None if price is None else price.max_prompt_tokens
     if price is None or (longest is not None and (sizes > longest).any()):
         return None

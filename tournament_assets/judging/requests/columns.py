@@ -77,6 +77,25 @@ class RequestColumns:
         return RequestColumns(*(getattr(self, name)[places] for name in self.__slots__))
 
 
+@dataclass(frozen=True, slots=True)
+class CountedRequests:
+    """Some distinct requests of a dimension, and the presentations that they stand for.
+
+    Attributes:
+        columns: What is known of each; keys are not read.
+        answered: Whether each has a reply, (n_requests,).
+        under_way: Whether each was sent and has none, (n_requests,).
+        presentations: Two for every pair, whether it is asked about or not.
+        identical: Presentations of the pairs that are settled without asking.
+    """
+
+    columns: RequestColumns
+    answered: NDArray[np.bool_]
+    under_way: NDArray[np.bool_]
+    presentations: int
+    identical: int
+
+
 def _hexadecimal(digests: NDArray[np.uint64]) -> Iterator[str]:
     joined: str = digests.astype(DIGEST_WORDS).tobytes().hex()
     length = 2 * KEY_BYTES
@@ -143,6 +162,13 @@ def _thinking_tokens(request: ModelRequest) -> int:
 def _with_cap(request: AnyRequest, max_tokens: int) -> AnyRequest:
     params: MessageParams = {**request.params, "max_tokens": max_tokens}
     return replace(request, params=params)
+
+
+def count_requests(requests: Sequence[ModelRequest]) -> CountedRequests:
+    """Return the distinct ones of some requests of which none was sent."""
+    first = KeyPositions(requests).first
+    none = np.zeros(len(first), dtype=bool)
+    return CountedRequests(columns_of(requests).take(first), none, none, len(requests), 0)
 
 
 def digests_of(requests: Sequence[ModelRequest]) -> NDArray[np.uint64]:

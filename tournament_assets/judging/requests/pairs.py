@@ -1,10 +1,11 @@
 """Which pairs of responses are judged on which dimension, and how each is shown."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
-from functools import partial
+from functools import cached_property, partial
 from itertools import combinations
+from typing import overload
 
 from tournament_assets.foundation.fingerprints import fingerprint
 from tournament_assets.tournament.judges import Judge
@@ -85,16 +86,65 @@ def _turn(pair: PairToJudge, judge_model: str) -> str:
     return fingerprint(["turn", judge_model, pair.name, *sorted((pair.entrant_a, pair.entrant_b))])
 
 
+@dataclass(frozen=True, eq=False)
+class EveryPair(Sequence[PairToJudge]):
+    """Every two entrants on some prompts, each pair made when it is looked at.
+
+    The pairs are in the order of the prompts; within a prompt in the order of the entrants.
+
+    Attributes:
+        prompts: Prompts that all of the entrants answered.
+        entrants: Entrant ids; the earlier one of a pair is its `entrant_a`.
+        responses: Response text by (entrant id, what it answers).
+    """
+
+    prompts: Sequence[Prompt]
+    entrants: Sequence[str]
+    responses: Mapping[tuple[str, AnswerKey], str]
+
+    @cached_property
+    def meetings(self) -> Sequence[tuple[str, str]]:
+        """Every two entrants, as they meet on each prompt."""
+        return [*combinations(self.entrants, 2)]
+
+    def __len__(self) -> int:
+        return len(self.prompts) * len(self.meetings)
+
+    @overload
+    def __getitem__(self, index: int) -> PairToJudge: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[PairToJudge]: ...
+
+    def __getitem__(self, index: int | slice) -> PairToJudge | Sequence[PairToJudge]:
+        if isinstance(index, slice):
+            return [self[place] for place in range(len(self))[index]]
+        number, meeting = divmod(range(len(self))[index], len(self.meetings))
+        prompt, (entrant_a, entrant_b) = self.prompts[number], self.meetings[meeting]
+        return PairToJudge(
+            prompt_id=prompt.prompt_id,
+            source=prompt.source,
+            prompt_text=prompt.text,
+            entrant_a=entrant_a,
+            entrant_b=entrant_b,
+            response_a=self.responses[entrant_a, answer_key(prompt)],
+            response_b=self.responses[entrant_b, answer_key(prompt)],
+            gold_answer=prompt.gold_answer,
+            expected_behavior=prompt.expected_behavior,
+            sample=prompt.sample,
+        )
+
+
 @dataclass(frozen=True, slots=True)
 class MatchList:
     """The pairs to judge, and the prompts that could not be paired.
 
     Attributes:
-        pairs: In bank order; within a prompt in the order of the entrants.
+        pairs: Of the prompts that all answered, in bank order.
         incomplete_prompts: For each prompt left out, the entrants that have no response to it.
     """
 
-    pairs: tuple[PairToJudge, ...]
+    pairs: EveryPair
     incomplete_prompts: Mapping[AnswerKey, tuple[str, ...]]
 
 
@@ -114,7 +164,7 @@ def build_match_list(
         responses: Response text by (entrant id, what it answers).
         entrants: Entrant ids; the earlier one of a pair is its `entrant_a`.
     """
-    pairs: list[PairToJudge] = []
+    complete: list[Prompt] = []
     incomplete: dict[AnswerKey, tuple[str, ...]] = {}
     for prompt in prompts:
         missing = tuple(
@@ -122,30 +172,16 @@ def build_match_list(
         )
         if missing:
             incomplete[answer_key(prompt)] = missing
-            continue
-        pairs.extend(
-            PairToJudge(
-                prompt_id=prompt.prompt_id,
-                source=prompt.source,
-                prompt_text=prompt.text,
-                entrant_a=entrant_a,
-                entrant_b=entrant_b,
-                response_a=responses[entrant_a, answer_key(prompt)],
-                response_b=responses[entrant_b, answer_key(prompt)],
-                gold_answer=prompt.gold_answer,
-                expected_behavior=prompt.expected_behavior,
-                sample=prompt.sample,
-            )
-            for entrant_a, entrant_b in combinations(entrants, 2)
-        )
-    return MatchList(pairs=tuple(pairs), incomplete_prompts=incomplete)
+        else:
+            complete.append(prompt)
+    return MatchList(EveryPair(complete, entrants, responses), incomplete)
 
 
-def filter_pairs_for_dimension(
-    pairs: Iterable[PairToJudge], *, needs_gold_answer: bool
-) -> list[PairToJudge]:
-    """Drop the pairs without a gold answer, where a dimension needs one."""
-    return [pair for pair in pairs if not needs_gold_answer or pair.gold_answer is not None]
+def filter_pairs_for_dimension(pairs: EveryPair, *, needs_gold_answer: bool) -> EveryPair:
+    """Drop the prompts without a gold answer, where a dimension needs one."""
+    if not needs_gold_answer:
+        return pairs
+    return replace(pairs, prompts=[each for each in pairs.prompts if each.gold_answer is not None])
 
 
 def split_identical(

@@ -147,7 +147,15 @@ def _parts(
     pair: PairToJudge, presentation: Presentation, settings: RequestSettings
 ) -> list[tuple[str, str]]:
     """Return the parts of a message with their names, in order."""
-    swapped = presentation is Presentation.BA
+    responses = [pair.response_a, pair.response_b]
+    if presentation is Presentation.BA:
+        responses.reverse()
+    names = ("response_a", "response_b")
+    return [*question_of(pair, settings), *zip(names, responses, strict=True)]
+
+
+def question_of(pair: PairToJudge, settings: RequestSettings) -> list[tuple[str, str]]:
+    """Return what is shown before the two responses, in parts with their names."""
     parts = [("prompt", pair.prompt_text)]
     if settings.shows_gold_answer and pair.gold_answer is not None:
         parts.append(("gold_answer", pair.gold_answer))
@@ -155,8 +163,6 @@ def _parts(
     may_show = pair.source == CURATED_SOURCE or pair.gold_answer is None
     if settings.shows_expected_behavior and pair.expected_behavior is not None and may_show:
         parts.append(("expected_behavior", pair.expected_behavior))
-    parts.append(("response_a", pair.response_b if swapped else pair.response_a))
-    parts.append(("response_b", pair.response_a if swapped else pair.response_b))
     return parts
 
 
@@ -352,7 +358,7 @@ def by_pair(pairs: Iterable[PairToJudge], asked: Sequence[JudgeRequests]) -> Ite
     places = [0] * len(asked)
     for pair in pairs:
         for index, requests in enumerate(asked):
-            while places[index] < len(requests) and requests.pair_of(places[index]) is pair:
+            while places[index] < len(requests) and requests.pair_of(places[index]) == pair:
                 yield requests.shown(places[index])
                 places[index] += 1
 

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tournament_assets.judging.requests.columns import (
+    CountedRequests,
     KeyPositions,
     ModelRequest,
     Selection,
@@ -98,10 +99,16 @@ class Account:
         chosen = np.flatnonzero(np.isin(self.states, states))
         return Selection(self.requests, chosen, self.cut_off)
 
-    @property
-    def under_way(self) -> NDArray[np.bool_]:
-        """Whether each is under way, (n_requests,)."""
-        return np.equal(self.states, RequestState.UNDER_WAY)
+    def counted(self, *, identical: int = 0) -> CountedRequests:
+        """Return the distinct ones, beside some presentations that are settled without asking."""
+        first = np.flatnonzero(self.states != RequestState.REPEATED)
+        return CountedRequests(
+            columns_of(self.requests).take(first),
+            answered=self.has_reply[first],
+            under_way=np.equal(self.states, RequestState.UNDER_WAY)[first] & ~self.has_reply[first],
+            presentations=len(self.requests) + identical,
+            identical=identical,
+        )
 
     @property
     def first(self) -> Selection:

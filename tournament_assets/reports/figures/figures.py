@@ -14,18 +14,19 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from tournament_assets.foundation.formatting import ABSENT, Display, format_count, format_share
 from tournament_assets.reports.claims import Statements
 from tournament_assets.reports.figures.canvas import (
-    DARK,
-    LIGHT,
-    DrawsInPalette,
-    Palette,
+    ACCENT,
+    GRID,
+    INK,
+    PAPER,
+    QUIET,
+    SAMPLING,
     clear_axes,
     clear_ticks,
     label_axis,
     new_canvas,
     new_figure,
     short_label,
-    to_png,
-    to_pngs,
+    to_page,
     to_svg,
 )
 from tournament_assets.reports.figures.forest import draw_forest
@@ -138,7 +139,6 @@ def draw_front(
     economies: Sequence[EntrantEconomy],
     *,
     judge_label: str = "",
-    palette: Palette = LIGHT,
     dimension: str = "",
 ) -> "Figure":
     """Draw quality against cost and against speed, with a panel for each known measure.
@@ -155,27 +155,22 @@ def draw_front(
         speed.
     """
     measures = known_measures(rows, economies)
-    figure = new_canvas(
-        height=max(2.9, 1.3 + 0.26 * len(rows)), width=3.7 * max(len(measures), 2), palette=palette
-    )
+    figure = new_canvas(height=max(2.9, 1.3 + 0.26 * len(rows)), width=3.7 * max(len(measures), 2))
     if dimension:
-        figure.suptitle(
-            dimension, x=0.02, ha="left", fontsize=11, fontweight="bold", color=palette.ink
-        )
+        figure.suptitle(dimension, x=0.02, ha="left", fontsize=11, fontweight="bold", color=INK)
     words = dict(_MEASURES)
     for index, measure in enumerate(measures):
         axes = figure.add_subplot(1, len(measures), index + 1)
-        clear_axes(axes, palette=palette)
+        clear_axes(axes)
         _draw_placed(
             axes,
             place_entrants(rows, economies, measure),
             measure,
             inches=figure.get_figheight() - 1.2,
-            palette=palette,
         )
-        label_axis(axes, words[measure], judge_label if not index else "", palette=palette)
+        label_axis(axes, words[measure], judge_label if not index else "")
         if not index:
-            axes.set_ylabel("rating, Elo points", color=palette.quiet, fontsize=9)
+            axes.set_ylabel("rating, Elo points", color=QUIET, fontsize=9)
     return figure
 
 
@@ -185,7 +180,6 @@ def _draw_placed(
     measure: Measure,
     *,
     inches: float,
-    palette: Palette,
 ) -> None:
     low, high = axis_span(
         end for each in placed for end in (each.quality, each.row.low, each.row.high)
@@ -196,12 +190,12 @@ def _draw_placed(
     # Names are right of the points.
     axes.set_xlim(min(values) - 0.1 * width, max(values) + 1.1 * width)
     clear_ticks(axes, (low, high))
-    axes.grid(color=palette.grid, linewidth=0.7)
+    axes.grid(color=GRID, linewidth=0.7)
     front = sorted((each.value, each.quality) for each in placed if each.is_on_front)
     axes.plot(
         [value for value, _ in front],
         [quality for _, quality in front],
-        color=palette.accent,
+        color=ACCENT,
         linewidth=1.2,
         drawstyle="steps-post" if measure == "usd" else "steps-pre",
         zorder=2,
@@ -212,7 +206,7 @@ def _draw_placed(
         [each.quality for each in ascending], gap=gap, ends=(low + gap / 2, high - gap / 2)
     )
     for each, height in zip(ascending, heights, strict=True):
-        _draw_point(axes, each, height=height, ends=(low, high), palette=palette)
+        _draw_point(axes, each, height=height, ends=(low, high))
 
 
 def _draw_point(
@@ -221,19 +215,18 @@ def _draw_point(
     *,
     height: float,
     ends: tuple[float, float],
-    palette: Palette,
 ) -> None:
     row = placed.row
     bottom = ends[0] if row.low is None else row.low
     top = ends[1] if row.high is None else row.high
-    axes.plot([placed.value] * 2, [bottom, top], color=palette.sampling, linewidth=3.5, zorder=1)
+    axes.plot([placed.value] * 2, [bottom, top], color=SAMPLING, linewidth=3.5, zorder=1)
     axes.plot(
         placed.value,
         placed.quality,
         "o",
         markersize=7,
-        color=palette.accent if placed.is_on_front else palette.paper,
-        markeredgecolor=palette.accent if placed.is_on_front else palette.quiet,
+        color=ACCENT if placed.is_on_front else PAPER,
+        markeredgecolor=ACCENT if placed.is_on_front else QUIET,
         zorder=3,
     )
     left, right = axes.get_xlim()
@@ -242,7 +235,7 @@ def _draw_point(
     # which takes longer than all else of the picture.
     (drawn,) = axes.plot(
         *((placed.value, beside), (placed.quality, height)),
-        color=palette.grid,
+        color=GRID,
         linewidth=1.0,
         zorder=1.5,
         clip_on=False,
@@ -257,7 +250,7 @@ def _draw_point(
         parse_math=False,
         zorder=3,
         fontsize=8.5,
-        color=palette.ink,
+        color=INK,
         fontweight="bold" if placed.is_on_front else "normal",
     )
 
@@ -330,7 +323,7 @@ def draw_win_grid(
     )
     figure, axes = new_figure(height=1.3 + height * max(size, 2), width=2.6 + width * max(size, 3))
     if dimension:
-        figure.suptitle(dimension, fontsize=11, fontweight="bold", color=LIGHT.ink)
+        figure.suptitle(dimension, fontsize=11, fontweight="bold", color=INK)
     colours = LinearSegmentedColormap.from_list("win", [_LOSING, "#ffffff", _WINNING])
     values = [[math.nan if cell is None else cell.rate for cell in line] for line in rates]
     if values:
@@ -420,16 +413,6 @@ def figure_files(
 
 
 def figure_markdown(figure: "Figure", alt: str) -> str:
-    """Return a figure as self-contained Markdown, with a PNG picture."""
-    return f"![{escape_markdown(alt)}]({png_data_uri(to_png(figure))})"
-
-
-def png_data_uri(png: bytes) -> str:
-    """Return a figure as a data URI."""
-    return f"data:image/png;base64,{base64.b64encode(png).decode('ascii')}"
-
-
-def themed_pictures(draw: DrawsInPalette) -> dict[str, str]:
-    """Return a figure for a light and for a dark page, as data URIs."""
-    palettes = {"light": LIGHT, "dark": DARK}
-    return {theme: png_data_uri(png) for theme, png in to_pngs(draw, palettes).items()}
+    """Return a figure as self-contained Markdown, with an SVG picture."""
+    drawn = base64.b64encode(to_page(figure).encode()).decode("ascii")
+    return f"![{escape_markdown(alt)}](data:image/svg+xml;base64,{drawn})"

@@ -4,8 +4,11 @@ from typing import TYPE_CHECKING
 
 from tournament_assets.reports.claims import PairStatement, Statements
 from tournament_assets.reports.figures.canvas import (
-    LIGHT,
-    Palette,
+    BAND,
+    GRID,
+    INK,
+    QUIET,
+    SAMPLING,
     label_axis,
     mark_open_ends,
     new_figure,
@@ -32,7 +35,6 @@ def draw_forest(
     *,
     equivalent_within: float,
     judge_label: str = "",
-    palette: Palette = LIGHT,
 ) -> "Figure":
     """Draw the rating of the first less everyone else's.
 
@@ -48,23 +50,22 @@ def draw_forest(
     gaps = [pair.difference for pair in pairs]
     ends = (end for gap in gaps for end in (gap.value, gap.low, gap.high))
     left, right = axis_span([*ends, -equivalent_within, equivalent_within])
-    figure, axes = new_figure(height=1.2 + 0.42 * max(len(pairs), 1), palette=palette)
+    figure, axes = new_figure(height=1.2 + 0.42 * max(len(pairs), 1))
     axes.set_xlim(left, right)
     axes.set_ylim(len(pairs) - 0.4, -0.6)
-    axes.axvspan(-equivalent_within, equivalent_within, color=palette.band, zorder=0)
-    axes.axvline(0, color=palette.quiet, linewidth=0.9, zorder=1)
+    axes.axvspan(-equivalent_within, equivalent_within, color=BAND, zorder=0)
+    axes.axvline(0, color=QUIET, linewidth=0.9, zorder=1)
     for place, pair in enumerate(pairs):
-        _draw_pair(axes, pair, place=place, span=(left, right), palette=palette)
+        _draw_pair(axes, pair, place=place, span=(left, right))
     axes.set_yticks(range(len(pairs)))
     axes.set_yticklabels([short_label(pair.lower) for pair in pairs], parse_math=False)
-    axes.grid(axis="x", color=palette.grid, linewidth=0.7)
+    axes.grid(axis="x", color=GRID, linewidth=0.7)
     first = "" if found.leader is None else found.leader.entrant_id
-    write_title(axes, f"{found.dimension}: {short_label(first)} above …", palette=palette)
+    write_title(axes, f"{found.dimension}: {short_label(first)} above …")
     label_axis(
         axes,
         f"Elo points, all pairs together; shaded: the margin of ±{equivalent_within:g}",
         judge_label,
-        palette=palette,
     )
     return figure
 
@@ -75,26 +76,25 @@ def _draw_pair(
     *,
     place: int,
     span: tuple[float, float],
-    palette: Palette,
 ) -> None:
     low, high = pair.difference.low, pair.difference.high
     ends = (span[0] if low is None else low, span[1] if high is None else high)
     # A cap would reach over 0 where the interval does not.
     axes.plot(
         *(ends, (place, place)),
-        color=palette.sampling,
+        color=SAMPLING,
         linewidth=5,
         solid_capstyle="butt",
         zorder=2,
     )
-    mark_open_ends(axes, low, high, span=span, place=place, palette=palette)
+    mark_open_ends(axes, low, high, span=span, place=place)
     if pair.difference.value is not None:
-        axes.plot(pair.difference.value, place, "o", color=palette.ink, markersize=6, zorder=4)
+        axes.plot(pair.difference.value, place, "o", color=INK, markersize=6, zorder=4)
     axes.text(
         1.02,
         place,
         f"{pair.claim}, n = {pair.record.settled}",
-        color=palette.ink if pair.claim != "undecided" else palette.quiet,
+        color=INK if pair.claim != "undecided" else QUIET,
         transform=axes.get_yaxis_transform(),
         va="center",
         fontsize=9,

@@ -13,8 +13,12 @@ from tournament_assets.foundation.estimates import Estimate
 from tournament_assets.foundation.formatting import format_interval, format_plural, format_rating
 from tournament_assets.reports.claims import judges_of
 from tournament_assets.reports.figures.canvas import (
-    LIGHT,
-    Palette,
+    BAND,
+    GRID,
+    INK,
+    PAPER,
+    QUIET,
+    SAMPLING,
     clear_axes,
     clear_ticks,
     judge_lines,
@@ -116,20 +120,18 @@ def draw_ladder(rows: Sequence[LeaderboardRow], dimension: str) -> "Figure":
         A figure. An interval without a bound runs to the edge and ends in an arrow.
     """
     figure, axes = new_figure(height=1.1 + _entrants_height(len(rows)))
-    _draw_panel(axes, rows, dimension, span=ladder_span(rows), palette=LIGHT)
+    _draw_panel(axes, rows, dimension, span=ladder_span(rows))
     axes.set_yticks(range(len(rows)))
     axes.set_yticklabels([short_label(row.entrant_id) for row in rows], parse_math=False)
     axes.tick_params(axis="y", pad=10)
     for place, row in enumerate(rows):
         _write_numbers(axes, row, place=place)
     label_axis(axes, "Elo points", judges_of(rows))
-    _add_legend(figure, n_misdrawn=len(misdrawn(rows)), palette=LIGHT)
+    _add_legend(figure, n_misdrawn=len(misdrawn(rows)))
     return figure
 
 
-def draw_ladders(
-    rows_by_dimension: Mapping[str, Sequence[LeaderboardRow]], *, palette: Palette = LIGHT
-) -> "Figure":
+def draw_ladders(rows_by_dimension: Mapping[str, Sequence[LeaderboardRow]]) -> "Figure":
     """Draw all dimensions side by side on one scale, an entrant in the same line on each.
 
     Args:
@@ -143,33 +145,30 @@ def draw_ladders(
     figure = new_canvas(
         height=0.7 + n_lines * (0.6 + _entrants_height(len(names))),
         width=max(_LABEL_WIDTH + _PANEL_WIDTH * n_columns, 6.4),
-        palette=palette,
     )
     span = ladder_span(every_row)
     for index, (dimension, rows) in enumerate(rows_by_dimension.items()):
         axes = figure.add_subplot(n_lines, n_columns, index + 1)
-        clear_axes(axes, palette=palette)
+        clear_axes(axes)
         by_name = {row.entrant_id: row for row in rows}
         _draw_panel(
             axes,
             [by_name.get(name) for name in names],
             dimension,
             span=span,
-            palette=palette,
             leader=rows[0] if rows else None,
         )
         for place, name in enumerate(names):
-            _write_mean(axes, by_name.get(name), place=place, span=span, palette=palette)
+            _write_mean(axes, by_name.get(name), place=place, span=span)
         is_first = index % n_columns == 0
         axes.set_yticks(range(len(names)))
         axes.set_yticklabels(
             [short_label(name) if is_first else "" for name in names], parse_math=False
         )
-        label_axis(axes, "Elo points", "", palette=palette)
+        label_axis(axes, "Elo points", "")
     _add_legend(
         figure,
         n_misdrawn=sum(len(misdrawn(rows)) for rows in rows_by_dimension.values()),
-        palette=palette,
         judges=judges_of(every_row),
     )
     return figure
@@ -181,7 +180,6 @@ def _draw_panel(
     dimension: str,
     *,
     span: tuple[float, float],
-    palette: Palette,
     leader: LeaderboardRow | None = None,
 ) -> None:
     left, right = span
@@ -189,14 +187,14 @@ def _draw_panel(
     axes.set_ylim(len(rows) - 0.4, -0.6)
     leader = leader or next((row for row in rows if row is not None), None)
     if leader and leader.rating is not None and leader.bar_low is not None:
-        axes.axvspan(leader.bar_low, leader.bar_high or right, color=palette.band, zorder=0)
+        axes.axvspan(leader.bar_low, leader.bar_high or right, color=BAND, zorder=0)
     for place, row in enumerate(rows):
         mean = row.rating if row is not None else None
         if row is not None and mean is not None:
-            _draw_entrant(axes, row, mean=mean, place=place, span=span, palette=palette)
-    write_title(axes, dimension, palette=palette)
+            _draw_entrant(axes, row, mean=mean, place=place, span=span)
+    write_title(axes, dimension)
     clear_ticks(axes)
-    axes.grid(axis="x", color=palette.grid, linewidth=0.7)
+    axes.grid(axis="x", color=GRID, linewidth=0.7)
 
 
 def _draw_entrant(
@@ -206,16 +204,15 @@ def _draw_entrant(
     mean: float,
     place: int,
     span: tuple[float, float],
-    palette: Palette,
 ) -> None:
     low, high = row.bar_low, row.bar_high
     ends = (span[0] if low is None else low, span[1] if high is None else high)
-    axes.barh(place, ends[1] - ends[0], left=ends[0], height=0.3, color=palette.sampling, zorder=2)
-    mark_open_ends(axes, low, high, span=span, place=place, palette=palette)
+    axes.barh(place, ends[1] - ends[0], left=ends[0], height=0.3, color=SAMPLING, zorder=2)
+    mark_open_ends(axes, low, high, span=span, place=place)
     axes.plot(
         *(mean, place, "o"),
-        color=palette.ink,
-        markeredgecolor=palette.paper,
+        color=INK,
+        markeredgecolor=PAPER,
         markersize=7,
         zorder=4,
     )
@@ -224,9 +221,9 @@ def _draw_entrant(
 def _write_numbers(axes: "Axes", row: LeaderboardRow, *, place: int) -> None:
     if row.rating is not None:
         interval = format_interval(row.low, row.high, absent="unbounded")
-        text, colour = f"{format_rating(row.rating)}  ({interval})", LIGHT.ink
+        text, colour = f"{format_rating(row.rating)}  ({interval})", INK
     else:
-        text, colour = _unrated(row), LIGHT.quiet
+        text, colour = _unrated(row), QUIET
     axes.text(
         *(1.02, place, text),
         color=colour,
@@ -242,7 +239,6 @@ def _write_mean(
     *,
     place: int,
     span: tuple[float, float],
-    palette: Palette,
 ) -> None:
     if row is not None and row.rating is not None:
         axes.annotate(
@@ -251,26 +247,26 @@ def _write_mean(
             ha="center",
             va="bottom",
             fontsize=8,
-            color=palette.ink,
+            color=INK,
         )
     else:
         text = _unrated(row) if row is not None else "not judged"
         middle = (span[0] + span[1]) / 2
-        axes.text(middle, place, text, ha="center", va="center", fontsize=8, color=palette.quiet)
+        axes.text(middle, place, text, ha="center", va="center", fontsize=8, color=QUIET)
 
 
 def _unrated(row: LeaderboardRow) -> str:
     return str(row.note).partition(":")[0]
 
 
-def _add_legend(figure: "Figure", *, n_misdrawn: int, palette: Palette, judges: str = "") -> None:
+def _add_legend(figure: "Figure", *, n_misdrawn: int, judges: str = "") -> None:
     from matplotlib.patches import Patch
 
     but = f", but for {format_plural(n_misdrawn, 'pair')}" if n_misdrawn else ""
     bar = f"comparison bar: overlaps others where neither is better{but}"
     handles = [
-        Patch(facecolor=palette.sampling, label=bar),
-        Patch(facecolor=palette.band, edgecolor=palette.grid, label="the first one's bar"),
+        Patch(facecolor=SAMPLING, label=bar),
+        Patch(facecolor=BAND, edgecolor=GRID, label="the first one's bar"),
     ]
     legend = figure.legend(
         handles=handles,
@@ -281,9 +277,9 @@ def _add_legend(figure: "Figure", *, n_misdrawn: int, palette: Palette, judges: 
         ncols=2,
         fontsize=8,
         frameon=False,
-        labelcolor=palette.ink,
+        labelcolor=INK,
     )
-    legend.get_title().set_color(palette.quiet)
+    legend.get_title().set_color(QUIET)
 
 
 def _entrants_height(n_entrants: int) -> float:

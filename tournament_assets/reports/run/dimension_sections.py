@@ -30,6 +30,7 @@ from tournament_assets.reports.fair_tables import (
     order_words,
     sort_compared,
 )
+from tournament_assets.reports.figures.canvas import to_page
 from tournament_assets.reports.figures.figures import (
     EntrantEconomy,
     Measure,
@@ -37,7 +38,6 @@ from tournament_assets.reports.figures.figures import (
     draw_front,
     known_measures,
     place_entrants,
-    themed_pictures,
     win_rate_matrix,
 )
 from tournament_assets.reports.figures.forest import draw_forest
@@ -272,7 +272,7 @@ def undecided_section(
             ThemedPicture(
                 name,
                 f"How far the first is above everyone else on {name}, with joint intervals.",
-                themed_pictures(partial(draw, of)),
+                to_page(draw(of), salt=f"forest {name}"),
             )
             for name, of in statements.items()
             if of.leader is not None and not of.stops_early
@@ -328,8 +328,9 @@ def economy_section(
                 name,
                 f"Mean rating against cost and speed on {name}. {sentence} "
                 "The table holds the numbers.",
-                themed_pictures(
-                    partial(draw_front, leaderboard[name], economies, judge_label=judge_label)
+                to_page(
+                    draw_front(leaderboard[name], economies, judge_label=judge_label),
+                    salt=f"front {name}",
                 ),
             )
             for name, sentence in sentences.items()
