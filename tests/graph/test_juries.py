@@ -12,9 +12,12 @@ from tests.loopback.threaded_servers import LoopbackServer
 from tests.projects import ENTRANTS, SmallProject, make_project
 from tests.rows import stored_rows
 from tournament_assets.foundation.errors import WorkError
+from tournament_assets.preparing.existing_work import existing_requests
+from tournament_assets.project.plan import load_plan
 from tournament_assets.ratings.bradley_terry import fit_bradley_terry
 from tournament_assets.ratings.matches import code_judgments
 from tournament_assets.tournament.verdicts import Judgment
+from tournament_assets.verdicts.judge_requests import open_ledger
 
 DIMENSIONS = ("factuality",)
 
@@ -89,6 +92,13 @@ def test_in_turn_judges_cost_what_one_does_and_each_settles_its_own_pairs(
     assert measured["swap_consistency"]["n"] == len(verdicts)
     assert measured["unjudged"]["value"] == 0
     assert not measured.keys() & {"kappa", "effective_votes"}
+    plan = load_plan(project.config_path, project.environment)
+    with open_ledger(plan.project.ledger_url) as ledger:
+        of_judge = {
+            judge.model: existing_requests(plan, "pilot", judge, ledger=ledger)["factuality"]
+            for judge in plan.config.judges_of("pilot")
+        }
+    assert {name: len(requests) for name, requests in of_judge.items()} == counted
     # All together cost as many times as much, and pay again for none of these.
     project.merge_config(judging={"assignment": "all"})
     made = project.tables("measures")

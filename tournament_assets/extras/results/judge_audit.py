@@ -131,7 +131,7 @@ def judge_audit_command(
         as_json=as_json,
         page_path=page_path,
     )
-    click.get_current_context().exit(bool(red))
+    click.get_current_context().exit(1 if red else 0)
 
 
 def read_verdicts(
