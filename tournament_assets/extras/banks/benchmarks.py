@@ -59,8 +59,8 @@ def _parse(row: Row, options: FormatOptions) -> Iterable[Row | LeftOut]:
         "turn": row.get("turn"),
     }
     if options.apart:
-        games = (("ab", first), ("ba", second))
-        return [{**values, "winner": word, "presentation": order} for order, word in games]
+        shown = (("ab", first), ("ba", second))
+        return [{**values, "winner": word, "presentation": order} for order, word in shown]
     winner = first if first == second else "tie"
     return [{**values, "winner": winner, "inconsistent": first != second}]
 
