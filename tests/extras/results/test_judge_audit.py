@@ -215,3 +215,26 @@ def test_everything_wrong_with_a_file_is_said_at_once_with_its_place(tmp_path: P
         done = CliRunner().invoke(main, ["judge", "audit", str(path), *options])
         assert done.exit_code == 2
         assert all(problem in done.output for problem in problems), done.output
+
+
+@pytest.mark.parametrize(("slot", "state"), [(0.0, "green"), (1.2, "red")])
+def test_a_slot_is_found_where_each_pair_is_shown_in_one_order(
+    slot: float, state: str, tmp_path: Path
+) -> None:
+    rows, _ = draw(3, slot=slot, length=0.0, own=0.0)
+    order = np.random.default_rng(0).integers(0, 2, N_PAIRS)
+    once = [rows[2 * place + int(side)] for place, side in enumerate(order)]
+    found = audit(write(tmp_path / "v.jsonl", once), columns=COLUMNS)
+    assert found["ada", "position_bias"]["state"] == state
+    assert found["ada", "swap_consistency"]["state"] == "not measured"
+
+
+ARENA = Path(__file__).parents[4] / "shared" / "data" / "arena_judged" / "battles.parquet"
+
+
+@pytest.mark.skipif(not ARENA.exists(), reason="the arena's verdicts are not here")
+def test_the_arenas_weakest_judge_prefers_the_first_slot() -> None:
+    columns = {"prompt": "question_id", "model_a": "model_a", "model_b": "model_b"}
+    found = audit(ARENA, columns={**columns, "winner": "winner_gpt35"})
+    # 1.914 logits by another fit of all three judges.
+    assert found["the judge", "position_bias"]["value"] == pytest.approx(0.871, abs=0.002)

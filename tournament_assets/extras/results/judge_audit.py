@@ -10,6 +10,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 
 import click
+import numpy as np
 import pandas as pd
 
 from tournament_assets.audits.agreement import (
@@ -35,6 +36,7 @@ from tournament_assets.cli.options import json_option, page_option, show_report
 from tournament_assets.foundation.errors import InputError
 from tournament_assets.foundation.estimates import Estimate
 from tournament_assets.judging.requests.verdict_parsing import reconcile_swap
+from tournament_assets.ratings.judge_aware import fit_judge_aware
 from tournament_assets.ratings.matches import code_samples
 from tournament_assets.ratings.rating_evidence import Evidence
 from tournament_assets.ratings.rating_methods import STYLE, rating_rows
@@ -233,6 +235,8 @@ def audit_judge(
             entrants=entrants,
             confidence=_SETTINGS.confidence,
         )
+    if not any(len({*pair.requests}) == 2 for pair in own):
+        numbers["position_bias"] = _slot_share(by_judge[judge], entrants, dimension)
     lights = measure_judge(
         JudgeEvidence(
             pairs=own,
@@ -319,3 +323,26 @@ def _retest(said: Said) -> Estimate:
     )
     share = measure_by_prompt(units, confidence=_SETTINGS.confidence)
     return share if share.n else Estimate(note="no showing is repeated")
+
+
+def _slot_share(said: Said, entrants: Sequence[str], dimension: str) -> Estimate:
+    """Return what the first slot wins between equals, fitted with ratings, of pairs shown once."""
+    shown = []
+    for (prompt_id, sample, a, b), verdicts in said.items():
+        for each in verdicts:
+            if (first := _first_of(each)) is not None:
+                key = (prompt_id, sample, first, b if first == a else a)
+                shown.append(_judgment(key, _outcome(each, first), dimension))
+    if not shown:
+        return Estimate(note="the files do not say who was shown first")
+    matches = code_samples(shown, entrants=entrants)
+    alone = replace(matches, judges=("",), judge_index=np.zeros(len(shown), dtype=np.int64))
+    fit = fit_judge_aware(alone, np.ones(len(shown)), confidence=_SETTINGS.confidence)
+    (judge,) = fit.judges
+    slot = judge.slot_logits or Estimate()
+    value, low, high = (
+        None if end is None else float(1 / (1 + np.exp(-end)))
+        for end in (slot.value, slot.low, slot.high)
+    )
+    note = judge.note or "every pair was shown in one order: between equals, fitted with ratings"
+    return Estimate(value, low, high, len(shown), note)
