@@ -16,7 +16,7 @@ class Display:
     """How people see a column; it stands with the column's description, where a row declares it.
 
     Attributes:
-        title: What stands above the column.
+        title: What stands above the column; its name if empty.
         text: Returns the text of a value, or None where it is absent.
     """
 
@@ -67,9 +67,9 @@ def format_usd(dollars: float | None) -> str:
     return f"${dollars:,.4f}" if 0 < dollars < 0.1 else f"${dollars:,.2f}"
 
 
-def format_number(value: float | None) -> str:
-    """Return a kappa, a weight or another small number with two digits."""
-    return ABSENT if value is None else f"{value:.2f}"
+def format_number(value: float | None, *, decimals: int = 2) -> str:
+    """Return a kappa, a weight or another small number."""
+    return ABSENT if value is None else f"{value:.{decimals}f}"
 
 
 def format_count(count: float | None, *, decimals: int = 0) -> str:

@@ -38,7 +38,7 @@ def select_columns(row_type: type, *names: str) -> dict[str, Cell[Any]]:
         TypeError: If one of them has no `Display`.
     """
     return {
-        display.title: partial(_text_of, name=name, display=display)
+        display.title or name.replace("_", " "): partial(_text_of, name=name, display=display)
         for name in names
         for display in (_display_of(row_type, name),)
     }

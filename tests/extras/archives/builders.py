@@ -36,8 +36,7 @@ def description(**changes: Any) -> dict[str, Any]:
         "stated": {"verifiers": "one version for all"},
         "logs": ["logs/{model}.log"],
         "rejudging": {
-            "service": "loopback",
-            "judge_model": "loopback-lexical",
+            "judge": {"service": "loopback", "model": "loopback-lexical"},
             "prompt": "judge.txt",
             "parts": {"task": "task.text", "rubric": "task.rubric", "transcript": "transcript"},
         },

@@ -46,6 +46,12 @@ def troubled_archive(folder: Path, **changes: Any) -> SmallArchive:
     return archive
 
 
+def asking(model: str) -> dict[str, Any]:
+    """How a real judge is asked again."""
+    judge = {"service": "anthropic", "model": model}
+    return {**description()["rejudging"], "judge": judge}
+
+
 def tables(folder: Path) -> dict[str, list[dict[str, str]]]:
     return {
         path.stem: list(csv.DictReader(path.read_text().splitlines()))
@@ -186,16 +192,9 @@ def test_a_dry_run_says_what_it_would_cost(tmp_path: Path) -> None:
     shown = run("rejudge", archive.description_path, "--dry-run").stdout
     assert "1 requests of loopback-lexical" in shown
     assert "up to $0.00." in shown
-    real = {"service": "anthropic", "judge_model": "claude-sonnet-5-5"}
-    archive.describe(rejudging={**description()["rejudging"], **real})
-    shown = run("rejudge", archive.description_path, "--dry-run").stdout
-    assert "up to $0.0" in shown
-    assert "up to $0.00." not in shown
-    archive.describe(
-        rejudging={**description()["rejudging"], **real, "judge_model": "claude-of-tomorrow"}
-    )
-    shown = run("rejudge", archive.description_path, "--dry-run").stdout
-    assert "unknown price" in shown
+    for model, cost in (("claude-sonnet-5-5", r"up to \$0\.08"), ("claude-of-tomorrow", "unknown")):
+        archive.describe(rejudging=asking(model))
+        assert re.search(cost, run("rejudge", archive.description_path, "--dry-run").stdout)
 
 
 def test_judging_again_with_the_loopback_judge_mends_the_archive(tmp_path: Path) -> None:
@@ -227,7 +226,7 @@ def test_the_documented_example_can_be_judged_again_as_it_is_printed(tmp_path: P
     assert result.exit_code == 0, result.output
     after = json.loads(path.read_text())
     judge = after["judge_result"]
-    assert judge["passed"] is (judge["score"] >= 0.7)
+    assert "passed" not in judge
     assert after["run_score"] == round(0.74 + 0.1 * judge["score"], 4)
     assert after["judge_result_before"] == json.loads(before)["judge_result"]
     assert path.read_text().startswith(before[: before.index('"judge_result"')])
@@ -235,8 +234,7 @@ def test_the_documented_example_can_be_judged_again_as_it_is_printed(tmp_path: P
 
 def test_the_key_is_asked_for_before_anything_else(tmp_path: Path) -> None:
     archive = troubled_archive(tmp_path)
-    real = {"service": "anthropic", "judge_model": "claude-sonnet-5-5"}
-    archive.describe(rejudging={**description()["rejudging"], **real})
+    archive.describe(rejudging=asking("claude-sonnet-5-5"))
     before = sorted(tmp_path.rglob("*"))
     refused = run("rejudge", archive.description_path, code=2)
     assert "ANTHROPIC_API_KEY" in refused.stderr
@@ -307,7 +305,7 @@ def test_a_ratio_without_bound_is_readable_json(archive: SmallArchive) -> None:
     assert tasks["t1-add"]["signal_to_noise"] == "inf"
     assert tasks["t1-sort"]["signal_to_noise"] is None
     assert tasks["t1-sort"]["chance_level"] == pytest.approx(5.143 - 1, abs=1e-3)
-    assert "no bound" in run("audit", archive.description_path).stdout
+    assert " inf " in run("audit", archive.description_path).stdout
 
 
 def test_an_archive_that_cannot_be_described_ends_with_2(tmp_path: Path) -> None:

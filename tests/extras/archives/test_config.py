@@ -47,12 +47,17 @@ def test_every_problem_is_said_at_once_each_with_its_line(tmp_path: Path) -> Non
         ({"models": [{"model_id": "a"}, {"model_id": "a"}]}, "two models have model_id 'a'"),
         (
             {"models": [{"model_id": "a", "folder": "x"}, {"model_id": "b", "folder": "x"}]},
-            "two models have folder_name 'x'",
+            "two models have folder 'x'",
         ),
-        ({"plan": {"tasks": 0, "runs": 3}}, "expected at least one"),
-        ({"plan": {"tasks": ["a", "a"], "runs": 3}}, "given twice"),
+        ({"plan": {"tasks": 0, "runs": 3}}, "expected a number from 1 on"),
+        ({"plan": {"tasks": ["a", "a"], "runs": 3}}, "a list of unique names"),
         (
-            {"rejudging": {**description()["rejudging"], "judge_model": "claude-sonnet-4-6"}},
+            {
+                "rejudging": {
+                    **description()["rejudging"],
+                    "judge": {"service": "loopback", "model": "claude-sonnet-4-6"},
+                }
+            },
             "expected a name that begins with 'loopback'",
         ),
     ],

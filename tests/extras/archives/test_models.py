@@ -1,5 +1,7 @@
 import json
+from collections.abc import Sequence
 from fractions import Fraction
+from itertools import product
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -20,12 +22,12 @@ from tests.extras.archives.builders import (
     run_document,
     zero_document,
 )
+from tournament_assets.extras.archives.audit import audit_archive
 from tournament_assets.extras.archives.clawbench import ClawBench
 from tournament_assets.extras.archives.harness import LogLine
 from tournament_assets.extras.archives.models import (
-    Gap,
-    ModelAudit,
     audit_models,
+    audit_tiers,
     compare_with_logs,
     find_common_support,
     measure_gaps,
@@ -34,12 +36,13 @@ from tournament_assets.extras.archives.models import (
 )
 from tournament_assets.extras.archives.readers import READERS
 from tournament_assets.extras.archives.report import verdict_sentences
+from tournament_assets.extras.archives.rows import GapRow, ModelRow, row_values
 from tournament_assets.ratings.intervals import expanded_confidence
 
 PLANNED = len(TASKS) * len(RUNS)
 
 
-def audits(archive: SmallArchive) -> dict[str, ModelAudit]:
+def audits(archive: SmallArchive) -> dict[str, ModelRow]:
     return {audit.model_id: audit for audit in audit_models(archive.read()[1])}
 
 
@@ -93,6 +96,7 @@ def test_means_are_those_of_a_slow_reference(scores: list[Any]) -> None:
             elif score is not None:
                 archive.put("ada", task, run, {**run_document(), "run_score": score})
         ada = audits(archive)["ada"]
+        tiers = [row for row in audit_tiers(archive.read()[1]) if row.model_id == "ada"]
     kept = [Fraction(score) for score in scores if isinstance(score, float)]
     clean = [score for score in kept if score >= Fraction(0.01)]
     assert ada.archived == len(kept)
@@ -106,15 +110,69 @@ def test_means_are_those_of_a_slow_reference(scores: list[Any]) -> None:
     if ada.clean_mean is not None:
         assert ada.clean_mean == pytest.approx(float(sum(clean) / len(clean)))
         assert ada.clean_mean * ada.coverage == pytest.approx(ada.normalised)
-    for tier in ada.tiers:
+    for tier in tiers:
         members = [
             score
             for (task, _), score in zip(places, scores, strict=True)
             if isinstance(score, float) and f"tier {task[1]}" == tier.tier
         ]
-        assert tier.archived == len(members)
+        assert tier.n_archived == len(members)
         if members:
             assert tier.mean == pytest.approx(sum(members) / len(members))
+
+
+def plain_figures(folder: Path, planned: int) -> dict[str, float]:
+    """A model's fifteen figures, read from its files and nothing else, as a short script would."""
+    documents = {path: json.loads(path.read_text()) for path in folder.glob("*/run*.json")}
+    scores = [document["run_score"] for document in documents.values()]
+    clean = [score for score in scores if score >= 0.01]
+    judges = [
+        each["judge_result"] for each in documents.values() if each["judge_result"]["enabled"]
+    ]
+    failed = [judge for judge in judges if "restarting" in judge["reason"]]
+    tiers: dict[str, list[float]] = {}
+    for path, document in documents.items():
+        tiers.setdefault(f"tier {path.parent.name[1]}", []).append(document["run_score"])
+    return {
+        "archived": len(scores),
+        "missing": planned - len(scores),
+        "clean": len(clean),
+        "coverage": len(clean) / planned,
+        "mean": sum(scores) / len(scores),
+        "clean_mean": sum(clean) / len(clean),
+        "normalised": sum(clean) / planned,
+        "judge_mean": sum(judge["score"] for judge in judges) / (len(judges) - len(failed)),
+        "at_ceiling": sum(each["completion_result"]["score"] == 1 for each in documents.values()),
+        "judge_failed": len(failed),
+        **{tier: sum(scores) / len(scores) for tier, scores in tiers.items()},
+    }
+
+
+def test_the_figures_of_nine_models_are_those_of_a_plain_script(tmp_path: Path) -> None:
+    names, tasks = [f"m{number}" for number in range(9)], [f"t{1 + n % 5}-{n}" for n in range(20)]
+    models = [{"model_id": name} for name in names]
+    plan = {"tasks": tasks, "runs": list(RUNS)}
+    archive = make_archive(tmp_path, fill=False, models=models, plan=plan, conditions={})
+    generator = np.random.default_rng(7)
+    for name, task, run in product(names, tasks, RUNS):
+        kind, judge = generator.choice(6, p=[0.05, 0.1, 0.05, 0.1, 0.35, 0.35]), generator.random()
+        documents = [
+            zero_document(),
+            failed_document(),
+            failed_document(completion=0.5),
+            run_document(judge=None),
+            run_document(judge=judge),
+            run_document(judge=judge, completion=0.5),
+        ]
+        if generator.random() < 0.95:
+            archive.put(name, task, run, documents[kind])
+    audit = audit_archive(archive.read()[1])
+    for row in audit.models:
+        means = {tier.tier: tier.mean for tier in audit.tiers if tier.model_id == row.model_id}
+        values = {**row_values(row), **means}
+        figures = plain_figures(tmp_path / "runs" / row.model_id, len(tasks) * len(RUNS))
+        assert len(figures) == 15
+        assert {name: values[name] for name in figures} == pytest.approx(figures)
 
 
 def test_logs_say_why_runs_are_missing(archive: SmallArchive) -> None:
@@ -199,15 +257,13 @@ def wide_archive(
     return archive
 
 
-def ranking(archive: SmallArchive) -> tuple[tuple[ModelAudit, ...], tuple[Gap, ...], list[str]]:
+def ranking(archive: SmallArchive) -> tuple[Sequence[ModelRow], Sequence[GapRow], tuple[str, ...]]:
     """The models, their gaps, and the verdict."""
-    _, contents = archive.read()
-    ranked = rank_models(audit_models(contents))
-    gaps = measure_gaps(ranked, contents)
-    return ranked, gaps, verdict_sentences(ranked, gaps, contents.config.resampling)
+    audit = audit_archive(archive.read()[1])
+    return audit.ranked, audit.gaps, verdict_sentences(audit)
 
 
-def gap_of(archive: SmallArchive) -> Gap:
+def gap_of(archive: SmallArchive) -> GapRow:
     _, (gap,), _ = ranking(archive)
     return gap
 
@@ -226,11 +282,10 @@ def test_a_lead_on_every_task_is_separated_though_tasks_differ_more(tmp_path: Pa
     gap = gap_of(wide_archive(tmp_path, lead=0.05, noise=0.02))
     assert (gap.higher, gap.lower) == ("ada", "bob")
     assert gap.is_separated
-    assert gap.value is not None
     assert gap.low is not None
     assert gap.high is not None
-    assert 0 < gap.low < gap.value < gap.high
-    assert gap.value == pytest.approx(0.05, abs=0.02)
+    assert 0 < gap.low < gap.difference < gap.high
+    assert gap.difference == pytest.approx(0.05, abs=0.02)
 
 
 def test_no_lead_is_within_noise(tmp_path: Path) -> None:
@@ -264,8 +319,9 @@ def test_the_interval_is_that_of_a_slow_resampling_of_tasks(tmp_path: Path) -> N
     )
     outside = (1 - expanded_confidence(0.95, n_units=12)) / 2
     gap = gap_of(archive)
-    assert gap.value is not None
-    assert gap.value * (1 if gap.higher == "ada" else -1) == pytest.approx(difference(list(TWELVE)))
+    assert gap.difference * (1 if gap.higher == "ada" else -1) == pytest.approx(
+        difference(list(TWELVE))
+    )
     assert gap.low is not None
     assert gap.high is not None
     width = np.quantile(samples, 1 - outside) - np.quantile(samples, outside)
@@ -288,7 +344,7 @@ def test_two_who_are_not_neighbours_can_be_separated_where_neighbours_are_not(
     pairs = [("ada", "bob"), ("ada", "cyd"), ("bob", "cyd")]
     assert [(gap.higher, gap.lower) for gap in gaps] == pairs
     assert [(gap.higher, gap.lower) for gap in neighbours(gaps, ranked)] == [pairs[0], pairs[2]]
-    first, both, second = (gap.value or 0.0 for gap in gaps)
+    first, both, second = (gap.difference for gap in gaps)
     assert both == pytest.approx(first + second)
     assert gaps[0].reading == "not significant"
     assert gaps[1].is_separated
@@ -316,14 +372,14 @@ def test_common_support_holds_what_every_model_has(archive: SmallArchive) -> Non
     archive.put("ada", "t1-add", "run2", "{")
     _, contents = archive.read()
     support = find_common_support(contents)
-    assert (support.n_cells, support.n_clean_cells) == (12 - 3 - 1, 12 - 3 - 2)
+    assert {(row.n_cells, row.n_clean_cells) for row in support} == {(12 - 3 - 1, 12 - 3 - 2)}
     shared = {
         (task, run)
         for task in ("t1-add", "t1-sort", "t2-mail")
         for run in RUNS
         if (task, run) != ("t1-add", "run2")
     }
-    for score in support.scores:
+    for score in support:
         runs = [
             run.run_score
             for run in contents.runs
@@ -343,14 +399,13 @@ def test_a_model_without_runs_does_not_empty_the_common_support(archive: SmallAr
         path.unlink()
     _, contents = archive.read()
     support = find_common_support(contents)
-    assert support.n_cells == 12
-    assert [score.model_id for score in support.scores] == ["ada", "bob"]
+    assert [(row.n_cells, row.model_id) for row in support] == [(12, "ada"), (12, "bob")]
     assert len(rank_models(audit_models(contents))) == 2
 
 
 def test_an_empty_archive_ranks_nobody(tmp_path: Path) -> None:
     _, contents = make_archive(tmp_path, fill=False).read()
     audits = audit_models(contents)
-    assert rank_models(audits) == ()
-    assert measure_gaps((), contents) == ()
-    assert find_common_support(contents).n_cells == 0
+    assert rank_models(audits) == []
+    assert measure_gaps((), contents) == []
+    assert find_common_support(contents) == []

@@ -1,6 +1,5 @@
 import json
 import sys
-import tomllib
 from pathlib import Path
 
 import pytest
@@ -8,31 +7,27 @@ from click.testing import CliRunner
 
 from tests.extras.archives.builders import SmallArchive, documented, failed_document, make_archive
 from tournament_assets.cli import main
-from tournament_assets.extras.archives.readers import ENTRY_POINTS, find_reader
+from tournament_assets.extras.archives.readers import find_reader
 from tournament_assets.extras.archives.rejudging import find_failed_judgings
+from tournament_assets.foundation import extensions
 from tournament_assets.foundation.errors import InputError
-
-
-def install(folder: Path, module: str, entry_points: dict[str, str]) -> None:
-    """Lay out a package as pip does, with the readers that it names."""
-    (folder / "exam_reader.py").write_text(module)
-    metadata = folder / "exam_reader-1.dist-info"
-    metadata.mkdir(parents=True)
-    (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: exam-reader\nVersion: 1\n")
-    lines = [f"[{ENTRY_POINTS}]", *(f"{name} = {value}" for name, value in entry_points.items())]
-    (metadata / "entry_points.txt").write_text("\n".join(lines))
+from tournament_assets.foundation.extensions import Extension
 
 
 @pytest.fixture
 def exam(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SmallArchive:
     """An archive of the harness whose reader the documentation prints."""
+    package = tmp_path / "site" / "exam"
+    package.mkdir(parents=True)
+    (package / "__init__.py").touch()
     page = documented("archives.md")
-    named = tomllib.loads(page["pyproject.toml"])["project"]["entry-points"]
-    (tmp_path / "site").mkdir()
-    broken = {"none": "exam_reader:Nothing", "bare": "builtins:dict"}
-    install(tmp_path / "site", page["exam_reader.py"], {**named[ENTRY_POINTS], **broken})
-    monkeypatch.syspath_prepend(tmp_path / "site")
-    monkeypatch.delitem(sys.modules, "exam_reader", raising=False)
+    bare = '\nROWS["bare"] = dict\n'
+    (package / "archive_readers.py").write_text(page["exam/archive_readers.py"] + bare)
+    monkeypatch.syspath_prepend(package.parent)
+    installed = (Extension("exam", "exam", "exam-reader", version=tmp_path.name),)
+    monkeypatch.setattr(extensions, "installed_extensions", lambda: installed)
+    for name in ("exam", "exam.archive_readers"):
+        monkeypatch.delitem(sys.modules, name, raising=False)
     archive = make_archive(
         tmp_path / "exam",
         fill=False,
@@ -68,9 +63,8 @@ def test_a_reader_that_only_reads_has_nothing_judged_again(exam: SmallArchive) -
 @pytest.mark.parametrize(
     ("name", "said"),
     [
-        ("exm", "expected one of clawbench, bare, exam, none"),
-        ("none", "cannot be made"),
-        ("bare", "is not a reader"),
+        ("exm", "expected one of clawbench, exam, bare"),
+        ("bare", "is no reader"),
     ],
 )
 def test_a_reader_that_cannot_be_used_is_said(name: str, said: str) -> None:
@@ -81,4 +75,4 @@ def test_a_reader_that_cannot_be_used_is_said(name: str, said: str) -> None:
 def test_an_error_of_a_reader_is_a_files_reason(archive: SmallArchive) -> None:
     archive.put("ada", "t1-add", "run1", {**failed_document(), "transcript": {"messages": 3}})
     (broken,) = archive.read()[1].broken
-    assert "TypeError" in broken.problem
+    assert "TypeError" in broken.reason

@@ -13,20 +13,17 @@ from tests.extras.archives.builders import (
     run_document,
     zero_document,
 )
-from tournament_assets.extras.archives.models import audit_conditions, audit_models
+from tournament_assets.extras.archives.models import audit_conditions
+from tournament_assets.extras.archives.rows import FindingKind, FindingRow
 from tournament_assets.extras.archives.tasks import (
-    TaskFinding,
-    TaskFindingKind,
-    audit_tasks,
-    find_tier_failures,
+    find_task_problems,
     measure_spread,
-    sort_findings,
 )
 
 
-def findings(archive: SmallArchive) -> list[TaskFinding]:
+def findings(archive: SmallArchive) -> list[FindingRow]:
     _, contents = archive.read()
-    return sort_findings(audit_tasks(contents))
+    return find_task_problems(contents)
 
 
 def kinds(archive: SmallArchive, task: str) -> list[str]:
@@ -70,7 +67,7 @@ def test_failed_judging_that_chance_would_spread_so_is_no_cluster(tmp_path: Path
     for model in MODELS:
         for task in ("t1-add", "t1-sort", "t2-mail"):
             archive.put(model, task, "run1", failed_document())
-    assert TaskFindingKind.JUDGE_FAILURES not in {finding.kind for finding in findings(archive)}
+    assert FindingKind.JUDGE_FAILURES not in {finding.kind for finding in findings(archive)}
     # The same number on one task is more than chance puts there.
     archive = make_archive(tmp_path / "gathered")
     everywhere(archive, "t1-sort", failed_document())
@@ -103,7 +100,7 @@ def test_a_task_lost_to_the_harness_is_found_with_what_the_logs_say(tmp_path: Pa
         archive.log(model, *(failed_line("t3", run) for name, run in lost if name == model))
     archive.run_path("m8", "t1", "run2").unlink()
     (found,) = findings(archive)
-    assert (found.kind, found.task) == (TaskFindingKind.MISSING_RUNS, "t3")
+    assert (found.kind, found.task) == (FindingKind.MISSING_RUNS, "t3")
     assert (found.count, found.total) == (16, 27)
     assert "(failed 16)" in found.sentence
 
@@ -158,37 +155,12 @@ def test_a_task_of_which_only_the_log_is_left_is_found(tmp_path: Path) -> None:
     assert kinds(archive, "t3-lost") == []
 
 
-def test_a_model_that_fails_one_tier_only_is_named(archive: SmallArchive) -> None:
-    for task in ("t2-mail", "t2-plan"):
-        for run in RUNS[:2]:
-            archive.put("bob", task, run, zero_document())
-    # It fails everything, so no tier tells anything of it.
-    for task in ("t1-add", "t1-sort", "t2-mail", "t2-plan"):
-        for run in RUNS[:2]:
-            archive.put("cyd", task, run, zero_document())
-    _, contents = archive.read()
-    assert find_tier_failures(audit_models(contents)) == []
-    for task in ("t2-mail", "t2-plan", "t1-add", "t1-sort"):
-        for run in RUNS[:2]:
-            archive.put("cyd", task, run, run_document())
-    _, contents = archive.read()
-    (failure,) = find_tier_failures(audit_models(contents))
-    assert (failure.here.model_id, failure.here.tier, failure.here.zero, failure.here.archived) == (
-        "bob",
-        "tier 2",
-        4,
-        6,
-    )
-    assert (failure.elsewhere, failure.others) == (0, 0)
-
-
 def test_spread_of_a_worked_example() -> None:
     # Means 2, 5, 8 with one unit of variance inside: MSB 27, MSW 1 on paper.
     spread = measure_spread([[1, 2, 3], [4, 5, 6], [7, 8, 9]])
-    assert spread is not None
-    assert spread.signal.ratio == pytest.approx(26)
-    assert spread.between_runs == pytest.approx(1)
-    assert spread.between_models == pytest.approx(np.sqrt(26 / 3))
+    assert spread["signal_to_noise"] == pytest.approx(26)
+    assert spread["between_runs"] == pytest.approx(1)
+    assert spread["between_models"] == pytest.approx(np.sqrt(26 / 3))
 
 
 def test_spread_finds_again_what_was_put_in() -> None:
@@ -198,26 +170,27 @@ def test_spread_finds_again_what_was_put_in() -> None:
     noise = [generator.normal(scale=0.5, size=size) for size in sizes]
     groups = [list(mean + errors) for mean, errors in zip(models[:, 0], noise, strict=True)]
     spread = measure_spread(groups)
-    assert spread is not None
-    assert spread.between_models == pytest.approx(2, rel=0.1)
-    assert spread.between_runs == pytest.approx(0.5, rel=0.1)
+    assert spread["between_models"] == pytest.approx(2, rel=0.1)
+    assert spread["between_runs"] == pytest.approx(0.5, rel=0.1)
 
 
 def test_spread_needs_two_models_and_two_runs_of_one() -> None:
     for groups in ([[0.1, 0.2]], [[0.1], [0.2]], [[], [0.2, 0.3]]):
-        assert measure_spread(groups) is None
+        assert measure_spread(groups) == {}
 
 
 def test_conditions_are_compared_over_every_run(archive: SmallArchive) -> None:
-    _, contents = archive.read()
-    image, verifiers = audit_conditions(contents)
-    assert (image.result, verifiers.result) == ("identical", "stated, not checked")
+    def image() -> dict[tuple[str | None, str | None], int | None]:
+        *rows, stated = audit_conditions(archive.read()[1])
+        assert (stated.condition, stated.sameness) == ("verifiers", "stated, not checked")
+        assert {(row.condition, row.sameness) for row in rows} == {("image", sameness)}
+        return {(row.value, row.model_id): row.runs for row in rows}
+
+    sameness = "identical"
+    assert image() == {("harness:4", model): 12 for model in MODELS}
     archive.put("bob", "t1-add", "run1", run_document(environment={}))
-    _, contents = archive.read()
-    image, _ = audit_conditions(contents)
-    assert (image.result, image.silent) == ("not in every run", 1)
+    sameness = "not in every run"
+    assert image()[None, "bob"] == 1
     archive.put("bob", "t1-add", "run1", run_document(environment={"image": "harness:5"}))
-    _, contents = archive.read()
-    image, _ = audit_conditions(contents)
-    assert image.result == "different"
-    assert image.values["harness:5"] == {"bob": 1}
+    sameness = "different"
+    assert image()["harness:5", "bob"] == 1

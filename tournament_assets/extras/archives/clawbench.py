@@ -1,12 +1,10 @@
 """ClawBench's runs: https://github.com/openclaw/clawbench, `schemas.py` and `scorer.py` of 0.4."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from tournament_assets.extras.archives.documents import (
-    BrokenRunError,
-    Edit,
     is_blank,
     number_of,
     score_at,
@@ -21,6 +19,7 @@ from tournament_assets.extras.archives.harness import (
     ScoredRun,
     Weighting,
 )
+from tournament_assets.foundation.errors import InputError
 from tournament_assets.recorded.sample_formats import value_at
 
 _FLOOR = 0.9999
@@ -74,7 +73,7 @@ class ClawBench(RewritingReader):
         """Read a run from the content of its file."""
         run_score = score_at(document, "run_score")
         if run_score is None:
-            raise BrokenRunError("run_score is missing; expected the run's score")
+            raise InputError("run_score is missing; expected the run's score")
         scores = {name: score_at(document, key) for name, key in _COMPONENTS.items()}
         is_at_ceiling = (scores["completion"] or 0.0) >= _FLOOR
         with_judge = _AT_CEILING if is_at_ceiling else _WITHOUT_JUDGE
@@ -101,11 +100,10 @@ class ClawBench(RewritingReader):
 
     def rewrite(
         self, document: Mapping[str, Any], new: NewScore, run_score: float
-    ) -> Sequence[Edit]:
-        """Return the new `judge_result` and `run_score`, each with its old value kept."""
+    ) -> Mapping[str, Any]:
+        """Return the new `judge_result` and `run_score`."""
         before = document["judge_result"]
-        recorded = number_of(before.get("passing_threshold"))
-        threshold = new.threshold if recorded is None else recorded
+        threshold = number_of(before.get("passing_threshold"))
         fields = {
             "score": new.score,
             "reason": new.reason,
@@ -122,10 +120,7 @@ class ClawBench(RewritingReader):
             "rejudged_at": new.received_at,
             "rejudged_by": new.model,
         }
-        return (
-            Edit("judge_result", after, "judge_result_before"),
-            Edit("run_score", run_score, "run_score_before"),
-        )
+        return {"judge_result": after, "run_score": run_score}
 
 
 def _says_something(message: Any) -> bool:
@@ -137,7 +132,7 @@ def _says_something(message: Any) -> bool:
 def _judge(document: Mapping[str, Any]) -> JudgeOutcome:
     result = document.get("judge_result") or {}
     if not isinstance(result, Mapping):
-        raise BrokenRunError(f"judge_result is {result!r:.80}; expected an object")
+        raise InputError(f"judge_result is {result!r:.80}; expected an object")
     if not result.get("enabled"):
         return JudgeOutcome()
     score = score_at(document, "judge_result.score")

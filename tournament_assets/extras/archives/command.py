@@ -1,47 +1,35 @@
 """`tournament archive audit | rejudge | report`."""
 
 import os
-from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager, closing
+from contextlib import closing
 from pathlib import Path
 
 import click
 
 from tournament_assets.cli import echo
-from tournament_assets.cli.options import (
-    json_option,
-    markdown_option,
-    open_console,
-    show_report,
-)
-from tournament_assets.extras.archives.audit import (
-    archive_audit_sections,
-    archive_audit_values,
-    audit_archive,
-)
-from tournament_assets.extras.archives.config import Rejudging, load_archive_config
-from tournament_assets.extras.archives.questions import cost_sentence, require_rejudging
+from tournament_assets.cli.options import json_option, markdown_option, open_console, show_report
+from tournament_assets.extras.archives.audit import audit_archive
+from tournament_assets.extras.archives.config import load_archive_config
+from tournament_assets.extras.archives.questions import require_rejudging
 from tournament_assets.extras.archives.reading import read_archive
 from tournament_assets.extras.archives.rejudging import (
+    cost_sentence,
     find_failed_judgings,
     rejudge_runs,
     rejudging_document,
-    result_section,
+    result_document,
 )
 from tournament_assets.extras.archives.report import (
+    archive_audit_document,
     archive_report_document,
-    archive_report_values,
-    compare_archive,
+    archive_values,
     write_archive_tables,
 )
 from tournament_assets.foundation.errors import InputError, JudgeError
-from tournament_assets.judging.batch_service import AsksDirectly
 from tournament_assets.ledger import Ledger
 from tournament_assets.project.project_files import default_ledger_url
 from tournament_assets.providers.openers import JudgeConnection, judge_problems
-from tournament_assets.reports.report_tables import Document
 from tournament_assets.reports.terminal import print_document, print_text
-from tournament_assets.tournament.judges import Judge
 
 _archive_argument = click.argument("archive", type=click.Path(path_type=Path))
 
@@ -88,14 +76,9 @@ def archive_audit_command(archive: Path, exclude: frozenset[str], as_json: bool)
 
     Findings about tasks never change the exit code: they are for a person to look at.
     """  # noqa: D301 (\b tells click to keep the lines that follow)
-    contents = read_archive(load_archive_config(archive), exclude=exclude)
-    audit = audit_archive(contents)
-    show_report(
-        Document(contents.config.shown_title, archive_audit_sections(audit)),
-        lambda: archive_audit_values(audit),
-        as_json=as_json,
-    )
-    if not audit.passed:
+    audit = audit_archive(read_archive(load_archive_config(archive), exclude=exclude))
+    show_report(archive_audit_document(audit), lambda: archive_values(audit), as_json=as_json)
+    if audit.outages:
         click.get_current_context().exit(1)
 
 
@@ -112,48 +95,37 @@ def archive_rejudge_command(archive: Path, dry_run: bool, limit: int | None) -> 
     values stay in the file, beside the new ones, as judge_result_before and run_score_before.
     """
     described = load_archive_config(archive)
-    rejudging, _ = require_rejudging(described)
+    rejudging = require_rejudging(described)
     contents = read_archive(described)
     failed = list(find_failed_judgings(described, contents))
     console = open_console(width=120)
     print_document(rejudging_document(described, contents, failed), console)
-    chosen = [each for each in failed if each.request is not None][:limit]
+    chosen = [failure for failure in failed if failure.request is not None][:limit]
     if dry_run and chosen:
-        requests = [each.request for each in chosen if each.request is not None]
-        print_text(cost_sentence(requests, rejudging), console)
+        print_text(cost_sentence(chosen, rejudging), console)
     if dry_run or not chosen:
         return
-    connect = _judge_of(rejudging, folder=described.base, environment=os.environ)
-    ledger_url = os.environ.get("TOURNAMENT_LEDGER_URL") or default_ledger_url(described.base)
+    problems = judge_problems(rejudging.judge, os.environ)
+    if problems:
+        raise InputError(problems)
+    judges = JudgeConnection.from_environment(os.environ, described.project)
+    ledger_url = os.environ.get("TOURNAMENT_LEDGER_URL") or default_ledger_url(described.project)
     with closing(Ledger(ledger_url)) as ledger:
         result = rejudge_runs(
             described,
             chosen,
             ledger=ledger,
-            connect=connect,
+            connect=lambda: judges.service(rejudging.judge),
             log=lambda message: echo(message, err=True),
         )
-    print_document(Document("", [result_section(result)]), console)
+    print_document(result_document(result), console)
     if result.unscored:
         why = f": {result.refusal}" if result.refusal else ""
         raise JudgeError(
-            f"{len(result.unscored)} of {len(chosen)} runs have no score yet{why}; what was "
-            "paid for is in the ledger; run again to ask again"
+            f"{len(result.unscored)} of {len(chosen)} runs have no score yet{why}; what was paid "
+            "for is in the ledger; run again to ask for what has no reply; where two replies hold "
+            "no score, change rejudging.judge or its prompt"
         )
-
-
-def _judge_of(
-    rejudging: Rejudging, *, folder: Path, environment: Mapping[str, str]
-) -> Callable[[], AbstractContextManager[AsksDirectly]]:
-    """Return a function that connects to the judge that an archive names."""
-    service = Judge(service=rejudging.service, model=rejudging.judge_model)
-    judge = JudgeConnection.from_environment(environment, folder)
-    problems = judge_problems(service, environment)
-    if problems:
-        raise InputError(
-            problem.replace("judge.service", "rejudging.service") for problem in problems
-        )
-    return lambda: judge.service(service)
 
 
 @archive_group.command("report", short_help="Compare the models fairly.")
@@ -168,11 +140,11 @@ def archive_report_command(
 
     With --markdown OUT.md every table is also written as CSV into OUT_tables/.
     """
-    comparison = compare_archive(read_archive(load_archive_config(archive), exclude=exclude))
-    tables_folder = "" if markdown_path is None else write_archive_tables(markdown_path, comparison)
+    audit = audit_archive(read_archive(load_archive_config(archive), exclude=exclude))
+    tables_folder = "" if markdown_path is None else write_archive_tables(markdown_path, audit)
     show_report(
-        archive_report_document(comparison, tables_folder=tables_folder),
-        lambda: archive_report_values(comparison),
+        archive_report_document(audit, tables_folder=tables_folder),
+        lambda: archive_values(audit),
         as_json=as_json,
         markdown_path=markdown_path,
     )

@@ -4,12 +4,12 @@ Its reader knows which files the harness wrote and how it scored runs. The proje
 configuration's folder, or its parent if that folder is named `configs`.
 """
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from glob import escape
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 from pydantic import AfterValidator, BeforeValidator, Field, field_validator, model_validator
 
@@ -17,9 +17,9 @@ from tournament_assets.extras.archives.harness import Reader
 from tournament_assets.extras.archives.readers import find_reader
 from tournament_assets.foundation.estimates import Resampling
 from tournament_assets.foundation.yaml_files import read_yaml
+from tournament_assets.judging.costs.prices import PriceList, load_newest_prices
 from tournament_assets.project.config_files import find_project
-from tournament_assets.tournament.judge_services import ServiceName, expected_model
-from tournament_assets.tournament.judges import ConfiguredPrice
+from tournament_assets.tournament.judges import ConfiguredPrice, Judge
 from tournament_assets.tournament.places import FROM_LIST, Frozen
 
 
@@ -33,18 +33,20 @@ class ArchivedModel(Frozen):
     """
 
     model_id: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")
-    label: str = ""
-    folder: str = ""
+    label: str = Field(default="", min_length=1)
+    folder: str = Field(default="", min_length=1)
 
-    @property
-    def shown(self) -> str:
-        """Its name in reports."""
-        return self.label or self.model_id
+    @model_validator(mode="before")
+    @classmethod
+    def _is_called_by_its_id(cls, value: Any) -> Any:
+        name = value.get("model_id") if isinstance(value, Mapping) else None
+        return value if name is None else {"label": name, "folder": name, **value}
 
-    @property
-    def folder_name(self) -> str:
-        """Its folder inside the archive's."""
-        return self.folder or self.model_id
+    def fill(self, pattern: str, **values: str) -> str:
+        """Return a pattern of file names with `{model}`, `{folder}` and others filled in."""
+        for name, value in {"model": self.model_id, "folder": self.folder, **values}.items():
+            pattern = pattern.replace(f"{{{name}}}", escape(value))
+        return pattern
 
 
 class ArchivePlan(Frozen):
@@ -61,26 +63,27 @@ class ArchivePlan(Frozen):
     @field_validator("tasks", "runs", mode="before")
     @classmethod
     def _number_or_names(cls, value: object) -> object:
-        if isinstance(value, list) and all(isinstance(name, str) and name for name in value):
-            return tuple(value)
-        if isinstance(value, tuple | int) and not isinstance(value, bool):
+        if type(value) is int and value > 0:
             return value
-        raise ValueError(f"it is {value!r}; expected a number, or a list of names")
-
-    @field_validator("tasks", "runs")
-    @classmethod
-    def _some(cls, value: int | tuple[str, ...]) -> int | tuple[str, ...]:
-        count = value if isinstance(value, int) else len(value)
-        if count < 1:
-            raise ValueError("the list is empty or 0; expected at least one")
-        if not isinstance(value, int) and len(set(value)) < len(value):
-            raise ValueError("a name is given twice; expected each once")
-        return value
+        names = value if isinstance(value, list | tuple) else ()
+        if names and all(isinstance(n, str) and n and names.count(n) == 1 for n in names):
+            return tuple(names)
+        raise ValueError(f"it is {value!r}; expected a number from 1 on, or a list of unique names")
 
     @property
     def n_tasks(self) -> int:
         """How many tasks were planned for each model."""
         return self.tasks if isinstance(self.tasks, int) else len(self.tasks)
+
+
+def _check_relative(pattern: str) -> str:
+    if not pattern.strip() or pattern.startswith("/") or ".." in pattern.split("/"):
+        raise ValueError(f"{pattern!r} is not relative to the project folder; expected that")
+    return pattern
+
+
+Relative = Annotated[str, AfterValidator(_check_relative)]
+"""A path, or a pattern of paths, relative to the project folder."""
 
 
 class JudgeInput(Frozen):
@@ -94,15 +97,8 @@ class JudgeInput(Frozen):
     """
 
     key: str | None = Field(default=None, min_length=1)
-    file: str | None = Field(default=None, min_length=1)
+    file: Relative | None = None
     max_chars: int | None = Field(default=None, ge=100)
-
-    @field_validator("file")
-    @classmethod
-    def _is_relative(cls, value: str | None) -> str | None:
-        if value is not None and (value.startswith("/") or ".." in value.split("/")):
-            raise ValueError(f"{value!r} is not relative to the project folder; expected that")
-        return value
 
     @model_validator(mode="after")
     def _stands_somewhere(self) -> "JudgeInput":
@@ -113,51 +109,31 @@ class JudgeInput(Frozen):
 
 _FromKey = BeforeValidator(lambda value: {"key": value} if isinstance(value, str) else value)
 """Accepts a bare key for a value in the run's own file."""
+_PartName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$")]
 
 
 class Rejudging(Frozen):
     """How the judge is asked again.
 
     Attributes:
-        service: `loopback`, the lexical judge, or another one, such as `anthropic`.
-        judge_model: The model that is asked.
+        judge: Who is asked.
         prompt: The file with the judge's instructions, relative to the project folder.
         parts: What the judge is shown, by name.
-        passing_threshold: The lowest score that passes, for files that record whether a run passed
-            but not the threshold: a number, or where to find it.
-        max_tokens: The most tokens of one reply, thinking included.
         budget_usd: The most dollars that one call of the command may spend; None sets no limit.
         prices: Prices by model id, for models that the price list does not name.
     """
 
-    service: Annotated[str, AfterValidator(ServiceName.check), ServiceName()]
-    judge_model: str = Field(min_length=1)
+    judge: Judge
     prompt: str = Field(min_length=1)
-    parts: Mapping[str, Annotated[JudgeInput, _FromKey]] = Field(min_length=1)
-    passing_threshold: float | Annotated[JudgeInput, _FromKey] | None = None
-    max_tokens: int = Field(default=8192, ge=64)
+    parts: Mapping[_PartName, Annotated[JudgeInput, _FromKey]] = Field(min_length=1)
     budget_usd: float | None = Field(default=None, ge=0)
     prices: Mapping[str, ConfiguredPrice] = Field(default_factory=dict)
 
-    @field_validator("parts")
-    @classmethod
-    def _names_are_tags(cls, value: Mapping[str, JudgeInput]) -> Mapping[str, JudgeInput]:
-        bad = [name for name in value if not re.fullmatch(r"[a-z][a-z0-9_]*", name)]
-        if bad:
-            raise ValueError(
-                f"{bad[0]!r} is not a name for a part; expected lower-case letters, such as task"
-            )
-        return value
-
-    @model_validator(mode="after")
-    def _model_goes_with_service(self) -> "Rejudging":
-        expected = expected_model(self.service, self.judge_model)
-        if expected is not None:
-            raise ValueError(
-                f"judge_model is {self.judge_model!r} and service is {self.service!r}; expected "
-                f"{expected}"
-            )
-        return self
+    @property
+    def price_list(self) -> PriceList:
+        """The prices of all models."""
+        prices = load_newest_prices(self.prices)
+        return prices.with_free(self.judge.model) if self.judge.is_free else prices
 
 
 class ArchiveChecks(Frozen):
@@ -211,26 +187,16 @@ class ArchiveConfig(Frozen):
     plan: ArchivePlan
     conditions: Mapping[str, str] = Field(default_factory=dict)
     stated: Mapping[str, str] = Field(default_factory=dict)
-    logs: Annotated[tuple[str, ...], FROM_LIST] = ()
+    logs: Annotated[tuple[Relative, ...], FROM_LIST] = ()
     rejudging: Rejudging | None = None
     checks: ArchiveChecks = ArchiveChecks()
     confidence: float = Field(default=0.95, gt=0, lt=1)
     n_bootstraps: int = Field(default=4000, ge=100)
     bootstrap_seed: int = Field(default=0, ge=0)
 
-    @field_validator("logs")
-    @classmethod
-    def _are_relative(cls, value: tuple[str, ...]) -> tuple[str, ...]:
-        bad = [name for name in value if not name.strip() or name.startswith("/")]
-        if bad:
-            raise ValueError(
-                f"{bad[0]!r} is not a relative pattern; expected one such as logs/*.log"
-            )
-        return value
-
     @model_validator(mode="after")
     def _models_differ(self) -> "ArchiveConfig":
-        for what in ("model_id", "shown", "folder_name"):
+        for what in ("model_id", "label", "folder"):
             values = [getattr(model, what) for model in self.models]
             twice = sorted({value for value in values if values.count(value) > 1})
             if twice:
@@ -266,23 +232,20 @@ class ArchiveConfig(Frozen):
 
 @dataclass(frozen=True, slots=True)
 class ArchiveFile:
-    """A validated description of an archive, and its file."""
+    """A validated description of an archive, its file, and where relative paths start from."""
 
     config: ArchiveConfig
     path: Path
-
-    @property
-    def base(self) -> Path:
-        """The project folder, from which relative paths start."""
-        return find_project(self.path)
+    project: Path
 
     @property
     def folder(self) -> Path:
         """The folder with the models' folders."""
-        return self.base / self.config.folder
+        return self.project / self.config.folder
 
 
 def load_archive_config(path: Path) -> ArchiveFile:
     """Read and validate the description of an archive."""
     document = read_yaml(path, what="the description of the archive")
-    return ArchiveFile(document.validate(ArchiveConfig, what="the description"), path)
+    config = document.validate(ArchiveConfig, what="the description")
+    return ArchiveFile(config, path, find_project(path))

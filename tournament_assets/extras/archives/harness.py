@@ -4,14 +4,12 @@ A reader extends `Reader`, as `clawbench` does, and must implement only `read`.
 """
 
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from math import fsum
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, runtime_checkable
-
-from tournament_assets.extras.archives.documents import Edit
 
 JUDGE = "judge"
 """The judge's name among the weights."""
@@ -142,7 +140,6 @@ class NewScore:
         model: The model that answered; None if the service did not say.
         received_at: The time of the reply, in ISO 8601.
         usage: The tokens of the call; None if the service did not say.
-        threshold: The lowest score that passes; None if unknown.
     """
 
     score: float
@@ -150,7 +147,6 @@ class NewScore:
     model: str | None
     received_at: str
     usage: Mapping[str, Any] | None = None
-    threshold: float | None = None
 
 
 @runtime_checkable
@@ -176,7 +172,7 @@ class Reader(Protocol):
         """Read a run from the JSON object in its file.
 
         Raises:
-            ValueError: If a score is missing or invalid. The file is then listed with this reason,
+            InputError: If a score is missing or invalid. The file is then listed with this reason,
                 and the run counts as missing.
         """
 
@@ -206,10 +202,11 @@ class RewritingReader(Reader, Protocol):
     @abstractmethod
     def rewrite(
         self, document: Mapping[str, Any], new: NewScore, run_score: float
-    ) -> Sequence[Edit]:
-        """Return the changes to a run's file after its judging was repeated.
+    ) -> Mapping[str, Any]:
+        """Return the new values in a run's file after its judging was repeated, by key.
 
-        No value that only the failed call can have given may remain beside the new score.
+        The old ones are kept beside them. No value that only the failed call can have given may
+        remain beside the new score.
 
         Args:
             run_score: The run's score by the rule.

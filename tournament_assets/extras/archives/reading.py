@@ -1,12 +1,12 @@
 """Reads an archive of scored runs, which has a folder per model, with the archive's reader."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, fields
-from glob import escape
+from collections.abc import Mapping, Sequence
+from dataclasses import fields
+from itertools import product
 from pathlib import Path
 from typing import Any
 
-from tournament_assets.extras.archives.config import ArchiveConfig, ArchivedModel, ArchiveFile
+from tournament_assets.extras.archives.config import ArchiveConfig, ArchiveFile
 from tournament_assets.extras.archives.documents import read_document, text_of
 from tournament_assets.extras.archives.harness import JudgeState, Reader, RunFile, ScoredRun
 from tournament_assets.extras.archives.runs import (
@@ -16,11 +16,12 @@ from tournament_assets.extras.archives.runs import (
     LogFailure,
 )
 from tournament_assets.foundation.errors import InputError
+from tournament_assets.foundation.json_lines import numbered_lines
 from tournament_assets.recorded.sample_formats import value_at
 
 _ROUNDING = 5e-4
 """Largest rounding difference of a recorded score from the rule's, as a share of the ceiling."""
-UNUSABLE = (ValueError, LookupError, TypeError, AttributeError)
+UNUSABLE = (InputError, ValueError, LookupError, TypeError, AttributeError)
 """Errors that a reader raises for an unusable file; only the first is deliberate."""
 
 
@@ -37,7 +38,7 @@ def read_archive(archive: ArchiveFile, *, exclude: frozenset[str] = frozenset())
             "expected the folder with the models' folders; correct folder"
         )
     models = tuple(model for model in config.models if model.model_id not in exclude)
-    folders = {model.model_id: archive.folder / model.folder_name for model in models}
+    folders = {model.model_id: archive.folder / model.folder for model in models}
     by_model = {
         model_id: list(config.harness.files(folder)) if folder.is_dir() else []
         for model_id, folder in folders.items()
@@ -46,16 +47,15 @@ def read_archive(archive: ArchiveFile, *, exclude: frozenset[str] = frozenset())
     tasks = _planned_tasks(
         archive,
         seen={file.task for files in by_model.values() for file in files},
-        logged={each.task for each in log_failures if each.task and not each.names_stranger},
+        logged={line.task for line in log_failures if line.task and not line.names_stranger},
     )
-    planned, unplanned = _sort_files(archive, by_model, tasks)
-    outcomes = [_read_planned(archive, model_id, file) for (model_id, *_), file in planned]
-    broken = [each for each in outcomes if isinstance(each, BrokenFile)]
+    contents, unplanned = _read_files(archive, by_model, tasks)
+    broken = [file for file in contents if isinstance(file, BrokenFile)]
     return ArchiveContents(
         config=config,
         models=models,
-        runs=tuple(each for each in outcomes if isinstance(each, ArchivedRun)),
-        broken=tuple(sorted(broken, key=lambda each: each.path)),
+        runs=tuple(run for run in contents if isinstance(run, ArchivedRun)),
+        broken=tuple(sorted(broken, key=lambda file: file.path)),
         unplanned=tuple(sorted(unplanned)),
         tasks=tuple(sorted(tasks)),
         absent_models=tuple(name for name, folder in folders.items() if not folder.is_dir()),
@@ -64,42 +64,35 @@ def read_archive(archive: ArchiveFile, *, exclude: frozenset[str] = frozenset())
     )
 
 
-def _sort_files(
+def _read_files(
     archive: ArchiveFile, by_model: Mapping[str, Sequence[RunFile]], tasks: frozenset[str]
-) -> tuple[list[tuple[tuple[str, str, str], RunFile]], list[str]]:
-    """Return the files of planned runs by model, task and run, and the other files' names."""
-    planned: dict[tuple[str, str, str], RunFile] = {}
+) -> tuple[list[ArchivedRun | BrokenFile], list[str]]:
+    """Read the planned runs, sorted by model, task and run; return the other files' names, too."""
+    planned: dict[tuple[str, str, str], ArchivedRun | BrokenFile] = {}
     unplanned: list[str] = []
     for model_id, files in by_model.items():
         for file in files:
-            cell = (model_id, file.task, file.run)
+            cell, place = (model_id, file.task, file.run), _shown(file.path, archive.folder)
             is_planned = file.task in tasks and file.run in archive.config.run_names
             # A reader may find two files for one run.
-            if is_planned and cell not in planned:
-                planned[cell] = file
-            else:
-                unplanned.append(_shown(file.path, archive.folder))
-    return sorted(planned.items()), unplanned
-
-
-def _read_planned(archive: ArchiveFile, model_id: str, file: RunFile) -> ArchivedRun | BrokenFile:
-    try:
-        return read_run(archive, model_id, file)[0]
-    except UNUSABLE as error:
-        tier, place = archive.config.harness.tier(file.task), _shown(file.path, archive.folder)
-        return BrokenFile(model_id, file.task, file.run, tier, place, reason_of(error))
+            if not is_planned or cell in planned:
+                unplanned.append(place)
+                continue
+            try:
+                planned[cell], _ = read_run(archive, model_id, file)
+            except UNUSABLE as error:
+                tier = archive.config.harness.tier(file.task)
+                planned[cell] = BrokenFile(*cell, tier, place, reason_of(error))
+    return [planned[cell] for cell in sorted(planned)], unplanned
 
 
 def _check_excluded(config: ArchiveConfig, exclude: frozenset[str]) -> None:
     model_ids = [model.model_id for model in config.models]
-    unknown = sorted(exclude - set(model_ids))
-    if unknown:
+    if not exclude < {*model_ids}:
         raise InputError(
-            f"--exclude names {', '.join(map(repr, unknown))}; expected some of "
-            f"{', '.join(model_ids)}"
+            f"--exclude names {', '.join(map(repr, sorted(exclude)))}; expected some, and not all, "
+            f"of {', '.join(model_ids)}"
         )
-    if exclude >= set(model_ids):
-        raise InputError("--exclude names every model; expected at least one to be left")
 
 
 def _planned_tasks(archive: ArchiveFile, *, seen: set[str], logged: set[str]) -> frozenset[str]:
@@ -121,7 +114,7 @@ def read_run(
     """Return a run, and the content of its file.
 
     Raises:
-        BrokenRunError: If the file cannot be read or holds no JSON object.
+        InputError: If the file cannot be read or holds no JSON object, or a score is invalid.
         ValueError, LookupError, TypeError, AttributeError: If the reader cannot use it.
     """
     document = read_document(file.path)
@@ -129,7 +122,7 @@ def read_run(
     scored = reader.read(document)
     conditions = {name: value_at(document, key) for name, key in config.conditions.items()}
     run = ArchivedRun(
-        **{each.name: getattr(scored, each.name) for each in fields(ScoredRun)},
+        **{field.name: getattr(scored, field.name) for field in fields(ScoredRun)},
         model_id=model_id,
         task=file.task,
         run=file.run,
@@ -144,7 +137,7 @@ def read_run(
 
 def reason_of(error: Exception) -> str:
     """Explain why a file cannot be used."""
-    if isinstance(error, ValueError):
+    if isinstance(error, InputError | ValueError):
         return str(error)
     return f"its reader cannot use it ({type(error).__name__}: {error}); expected a scored run"
 
@@ -168,49 +161,29 @@ def _read_logs(archive: ArchiveFile, exclude: frozenset[str]) -> tuple[int, tupl
     names = {
         name: model.model_id
         for model in config.models
-        for name in (model.folder_name, model.shown, model.model_id)
+        for name in (model.folder, model.label, model.model_id)
     }
     files: dict[Path, str | None] = {}
-    for path, owner in _log_files(archive, config.logs):
-        files.setdefault(path, owner)
+    for pattern, model in product(config.logs, config.models):
+        filled = model.fill(pattern)
+        for path in sorted(archive.project.glob(filled)):
+            if path.is_file():
+                files.setdefault(path, None if filled == pattern else model.model_id)
     failures: list[LogFailure] = []
     for path in sorted(files):
-        for number, line in enumerate(_lines(path), start=1):
-            entry = config.harness.log_line(line)
+        for place, line in numbered_lines(path, expected="a text file; correct logs"):
+            # Another program wrote the logs: bytes that are not UTF-8 are escaped.
+            entry = config.harness.log_line(line.decode(errors="backslashreplace"))
             if entry is None:
                 continue
             owner = files[path] if entry.model is None else names.get(entry.model)
-            place = f"{_shown(path, archive.base)}:{number}"
+            place = f"{_shown(path, archive.project)}:{place.rpartition(':')[2]}"
+            is_stranger = entry.model is not None and owner is None
             if owner not in exclude:
-                failures.append(LogFailure(**asdict(entry), model_id=owner, place=place))
+                failures.append(
+                    LogFailure(owner, entry.kind, entry.task, entry.run, place, is_stranger)
+                )
     return len(files), tuple(failures)
-
-
-def _log_files(archive: ArchiveFile, patterns: Sequence[str]) -> Iterator[tuple[Path, str | None]]:
-    for pattern in patterns:
-        owners: list[ArchivedModel | None] = [None]
-        if "{model}" in pattern or "{folder}" in pattern:
-            owners = list(archive.config.models)
-        for owner in owners:
-            filled = pattern
-            if owner is not None:
-                filled = pattern.replace("{model}", escape(owner.model_id))
-                filled = filled.replace("{folder}", escape(owner.folder_name))
-            for path in sorted(archive.base.glob(filled)):
-                if path.is_file():
-                    yield path, None if owner is None else owner.model_id
-
-
-def _lines(path: Path) -> Iterator[str]:
-    try:
-        # Another program wrote the logs: bytes that are not UTF-8 are escaped, and no line is lost.
-        with path.open(encoding="utf-8", errors="backslashreplace") as file:
-            yield from file
-    except OSError as error:
-        raise InputError(
-            f"{path}: the log cannot be read ({error.strerror or type(error).__name__}); "
-            "expected a text file; correct logs"
-        ) from None
 
 
 def _shown(path: Path, base: Path) -> str:

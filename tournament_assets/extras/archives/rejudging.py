@@ -7,49 +7,38 @@ weighting show that the harness follows the rule.
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from datetime import UTC, datetime
 
-from tournament_assets.extras.archives.config import ArchiveFile
-from tournament_assets.extras.archives.documents import (
-    BrokenRunError,
-    edit_document,
-    read_document,
-    read_text,
-)
+from tournament_assets.extras.archives.config import ArchiveFile, Rejudging
+from tournament_assets.extras.archives.documents import edit_document, read_document, read_text
 from tournament_assets.extras.archives.harness import JudgeState, NewScore, Reader, RunFile
 from tournament_assets.extras.archives.questions import (
-    HeldScores,
     Questions,
-    ask_judge,
-    held_scores,
+    read_scores,
+    require_rejudging,
 )
 from tournament_assets.extras.archives.reading import UNUSABLE, is_close, read_run, reason_of
+from tournament_assets.extras.archives.rows import say
 from tournament_assets.extras.archives.runs import ArchiveContents, ArchivedRun
-from tournament_assets.extras.archives.tables import Table, fact, format_score
-from tournament_assets.foundation.errors import TournamentError
+from tournament_assets.foundation.errors import InputError, TournamentError
+from tournament_assets.foundation.formatting import format_number, format_usd
 from tournament_assets.judging.batch_service import AsksDirectly
+from tournament_assets.judging.costs.prices import BudgetTerms, most_usd
 from tournament_assets.judging.requests.columns import ModelRequest
+from tournament_assets.judging.settlement.records import JudgingScope
+from tournament_assets.judging.settlement.sessions import JudgingSession, SettlementTerms, Tally
+from tournament_assets.judging.settlement.settlement import settle_requests
 from tournament_assets.ledger import Ledger
-from tournament_assets.reports.report_tables import Document, ReportSection
+from tournament_assets.reports.progress_bars import JudgingBar
+from tournament_assets.reports.report_tables import Cell, Document, ReportSection, ReportTable
 from tournament_assets.storage.atomic_files import write_bytes_atomically
 from tournament_assets.tournament.judges import Waiting
+from tournament_assets.verdicts.spending_plans import build_approval
 
 _WAITING = Waiting(poll_initial_seconds=2.0, poll_max_seconds=60.0, deadline_seconds=600.0)
-_CHANGED = "the file has changed since the judge was asked; run again"
-
-
-def _shorten(text: str) -> str:
-    line = " ".join(text.split()) or "no reason"
-    return line if len(line) <= 60 else f"{line[:59]}…"
-
-
-_FAILED = (
-    fact("run", at="run.path"),
-    fact("recorded", "recorded score", format_score, at="run.judge.recorded"),
-    fact("reason", "what the file holds as the reason", _shorten, at="run.judge.reason"),
-    fact("now", show=lambda problem: problem or "can be judged again", at="problem"),
-)
-"""One row per run whose judging failed."""
+_REMEDY = "correct rejudging.judge, and run again"
+_CHANGED = "the file has changed since the judge was asked"
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,63 +60,39 @@ class FailedJudging:
         return "" if self.request is None else self.request.request_key
 
 
-@dataclass(frozen=True, slots=True)
-class Rewritten:
-    """A run whose file has the new score.
-
-    Attributes:
-        run: The run before it was rescored.
-        judge_score: The judge's new score.
-        run_score: The run's new score, by the rule.
-    """
-
-    run: ArchivedRun
-    judge_score: float
-    run_score: float
-
-
 def find_failed_judgings(
     archive: ArchiveFile, contents: ArchiveContents
 ) -> Iterator[FailedJudging]:
     """Yield the runs whose judging failed, each with the request to the judge."""
     questions = Questions(archive)
-    evidence = _find_evidence(contents)
     for run in contents.runs:
         if run.judge.state is not JudgeState.FAILED:
             continue
         request = None
-        try:
-            document = read_document(archive.folder / run.path)
-            problem = _scoring_problem(run, evidence, questions.reader)
-            if not problem:
-                questions.threshold(run, document)
-                request = questions.ask(run, document)
-        except BrokenRunError as error:
-            problem = str(error)
+        problem = _scoring_problem(run, contents, questions.reader)
+        if not problem:
+            try:
+                request = questions.ask(run, read_document(archive.folder / run.path))
+            except InputError as error:
+                problem = str(error)
         yield FailedJudging(run, request, problem)
 
 
-_Evidence = Mapping[str, Sequence[ArchivedRun]]
-"""The runs that show how the harness scores, by weighting."""
-
-
-def _find_evidence(contents: ArchiveContents) -> _Evidence:
-    by_weighting: dict[str, list[ArchivedRun]] = {}
-    for run in contents.runs:
-        # A run that was judged again proves nothing: its score was written by the rule.
-        if run.follows_rule is not None and run.judge.state is not JudgeState.REJUDGED:
-            by_weighting.setdefault(run.weighting.name, []).append(run)
-    return by_weighting
-
-
-def _scoring_problem(run: ArchivedRun, evidence: _Evidence, reader: Reader) -> str:
+def _scoring_problem(run: ArchivedRun, contents: ArchiveContents, reader: Reader) -> str:
     """Explain why a run cannot be rescored; empty if it can."""
     if run.judge.recorded:
         return f"the judge's recorded score is {run.judge.recorded:g}, and only 0 is replaced"
     missing = [name for name in run.with_judge.weights if run.components.get(name, 0.0) is None]
     if missing:
         return f"there is no score of {', '.join(missing)}, so the run cannot be scored again"
-    likewise = evidence.get(run.with_judge.name, ())
+    # A run that was judged again proves nothing: its score was written by the rule.
+    likewise = [
+        other
+        for other in contents.runs
+        if other.follows_rule is not None
+        and other.judge.state is not JudgeState.REJUDGED
+        and other.weighting.name == run.with_judge.name
+    ]
     near = [other for other in likewise if other.task == run.task] or likewise
     off = [other for other in near if not other.follows_rule]
     if off:
@@ -149,18 +114,19 @@ def write_scores(
     archive: ArchiveFile,
     failed: Sequence[FailedJudging],
     scores: Mapping[str, NewScore],
-) -> Iterator[Rewritten | str]:
+) -> tuple[list[str], list[str]]:
     """Write the available scores into the files of their runs, each file whole or not at all.
 
     Old values are kept beside the new ones, under names that the reader gives.
 
-    Yields:
-        What was written, or why a file was left unchanged.
+    Returns:
+        What was written, and why other files were left unchanged: a sentence for each run.
     """
     questions = Questions(archive)
+    written, unchanged = [], []
     for failure in failed:
-        paid = scores.get(failure.key)
-        if paid is None:
+        new = scores.get(failure.key)
+        if new is None:
             continue
         run, path = failure.run, archive.folder / failure.run.path
         try:
@@ -168,22 +134,20 @@ def write_scores(
             current, document = read_run(archive, run.model_id, RunFile(run.task, run.run, path))
             if current.judge.state is not JudgeState.FAILED:
                 continue  # another process has already judged it again
-            score = current.score_with(paid.score)
+            score = current.score_with(new.score)
             if current != run or questions.ask(run, document) != failure.request or score is None:
-                yield f"{run.path}: {_CHANGED}"
-                continue
+                raise InputError(_CHANGED)
             rounded = round(score, questions.reader.decimals)
-            new = replace(paid, threshold=questions.threshold(run, document))
             content = edit_document(text, questions.reader.rewrite(document, new, rounded))
             if read_text(path) != text:
-                yield f"{run.path}: {_CHANGED}"
-                continue
+                raise InputError(_CHANGED)
         except UNUSABLE as error:
-            why = reason_of(error)
-            yield f"{run.path}: {why}; the file has changed since the judge was asked"
+            unchanged.append(f"{run.path}: {reason_of(error)}; run again")
             continue
         write_bytes_atomically(path, content)
-        yield Rewritten(run=run, judge_score=paid.score, run_score=rounded)
+        was, judged = f"run score {run.run_score:g}", f"judge {new.score:g}"
+        written.append(f"{run.path}: {judged}, {was} → {rounded:g}")
+    return written, unchanged
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,14 +156,14 @@ class RejudgeResult:
 
     Attributes:
         n_replies: Replies received by this call; other scores were already paid for.
-        written: Runs whose file has the new score.
+        written: Runs whose file has the new score, each with its scores.
         unscored: Runs without a new score, each with the reason.
         refusal: Why asking stopped early; empty if it did not.
     """
 
     n_replies: int
-    written: tuple[Rewritten, ...]
-    unscored: tuple[str, ...]
+    written: Sequence[str]
+    unscored: Sequence[str]
     refusal: str = ""
 
 
@@ -214,90 +178,113 @@ def rejudge_runs(
 ) -> RejudgeResult:
     """Ask the judge about runs whose judging failed, and write the scores into their files.
 
-    Scores that are already in the ledger are written without asking. An error while asking is
-    raised only if no score could be written.
+    Scores that are already in the ledger are written without asking. A reply without a score is
+    asked for once more. An error while asking is raised only if no score could be written.
 
     Raises:
-        JudgeError: If the service refuses.
+        JudgeWaitingError: If another process is still working on the archive at the deadline.
+        JudgeError: If the service refuses; replies received so far are in the ledger.
         BudgetError: If asking could exceed the budget; nothing is sent then.
     """
-    ceiling = archive.config.harness.ceiling
-    requests = [each.request for each in failed if each.request is not None]
+    rejudging, ceiling = require_rejudging(archive), archive.config.harness.ceiling
+    requests = [failure.request for failure in failed if failure.request is not None]
     keys = {request.request_key for request in requests}
+    scope = JudgingScope(
+        tournament_id=f"archive {archive.config.archive_id}",
+        mode="archive",
+        dimension="scores",
+        purpose="scores",
+        subject=f"the archive {archive.config.archive_id}",
+    )
+    budget = BudgetTerms(
+        prices=rejudging.price_list,
+        limit_usd=None if rejudging.judge.is_free else rejudging.budget_usd,
+        period="run",
+        began_at=datetime.now(UTC),
+        setting="rejudging.budget_usd",
+    )
+    terms = SettlementTerms(
+        waiting=waiting,
+        channel="direct",
+        reply_format=None,
+        is_usable=lambda reply: not read_scores([reply], ceiling=ceiling)[1],
+        remedy=_REMEDY,
+        budget=budget,
+        max_in_flight=rejudging.judge.max_in_flight,
+    )
     refused: TournamentError | None = None
-    held = before = held_scores(keys, ledger=ledger, ceiling=ceiling)
-    if len(held.scores) < len(keys):
+    tally = Tally()
+    scores, problems = read_scores(ledger.iterate_replies(keys), ceiling=ceiling)
+    if scores.keys() < keys:
         try:
-            ask_judge(requests, archive, ledger=ledger, connect=connect, waiting=waiting, log=log)
+            with (
+                connect() as service,
+                JudgingBar(f"{scope.subject} is judged", total=len(requests), log=log) as progress,
+            ):
+                session = JudgingSession(
+                    scope=scope,
+                    ledger=ledger,
+                    service=service,
+                    progress=progress,
+                    terms=terms,
+                    approval=build_approval(budget, ledger=ledger),
+                    tally=tally,
+                )
+                settle_requests(session, requests)
         except TournamentError as error:
             refused = error
-        held = held_scores(keys, ledger=ledger, ceiling=ceiling)
-    outcomes = list(write_scores(archive, failed, held.scores))
-    written = tuple(each for each in outcomes if isinstance(each, Rewritten))
+        scores, problems = read_scores(ledger.iterate_replies(keys), ceiling=ceiling)
+    written, unscored = write_scores(archive, failed, scores)
     if refused is not None and not written:
         raise refused
-    unwritten = [each for each in outcomes if isinstance(each, str)]
+    unanswered = ledger.failed_keys(keys)
+    for failure in failed:
+        if failure.key and failure.key not in scores:
+            no_reply = f"the service gave no reply ({unanswered.get(failure.key, 'not asked')})"
+            unscored.append(f"{failure.run.path}: {problems.get(failure.key, no_reply)}")
     return RejudgeResult(
-        n_replies=held.n_replies - before.n_replies,
+        n_replies=tally.harvested,
         written=written,
-        unscored=(*unwritten, *_unscored(failed, held, ledger.failed_keys(keys))),
+        unscored=unscored,
         refusal="" if refused is None else str(refused),
     )
 
 
-def _unscored(
-    failed: Sequence[FailedJudging], held: HeldScores, unanswered: Mapping[str, str]
-) -> Iterator[str]:
-    """Yield the runs without a score, each with the reason.
-
-    Args:
-        unanswered: Why requests got no reply, by key.
-    """
-    for failure in failed:
-        if failure.key and failure.key not in held.scores:
-            no_reply = f"the service gave no reply ({unanswered.get(failure.key, 'not asked')})"
-            yield f"{failure.run.path}: {held.problems.get(failure.key, no_reply)}"
+def cost_sentence(failed: Sequence[FailedJudging], rejudging: Rejudging) -> str:
+    """Describe the most that asking can cost, assuming an empty ledger."""
+    distinct = {failure.key: failure.request for failure in failed if failure.request is not None}
+    most = most_usd(list(distinct.values()), rejudging.price_list, "direct")
+    cost = "an unknown price" if most is None else f"up to {format_usd(float(most.sum()))}"
+    return f"Asking {len(distinct)} requests of {rejudging.judge.model} costs {cost}."
 
 
 def rejudging_document(
     archive: ArchiveFile, contents: ArchiveContents, failed: Sequence[FailedJudging]
 ) -> Document:
     """List the runs whose judging failed, and which of them can be judged again."""
-    off = [run for run in contents.runs if run.follows_rule is False]
-    checked = sum(run.follows_rule is not None for run in contents.runs)
-    warning = (
-        f"warning: {len(off)} of {checked} recorded run scores are not what the rule gives, so the "
-        "reader does not know how the harness scores every task; runs scored the same way "
-        "are left as they are."
-    )
-    section = ReportSection("Judging", ("Nothing to judge again: no judging failed.",))
-    if failed:
-        table = Table(_FAILED, failed).shown("run", "recorded", "reason", "now", n_labels=4)
-        section = ReportSection("Judging that failed", (_failure_sentence(failed),), (("", table),))
-    return Document(archive.config.shown_title, [section], [warning] if off else [])
-
-
-def _failure_sentence(failed: Sequence[FailedJudging]) -> str:
+    rule = [run.follows_rule for run in contents.runs if run.follows_rule is not None]
     askable = [failure for failure in failed if failure.request is not None]
     counting = sum(failure.run.with_judge.judge_share > 0 for failure in askable)
-    return (
-        f"Judging failed for {len(failed)} runs; {len(askable)} of them can be judged again. In "
-        f"{counting} of these the judge's score is part of the run's."
+    columns: dict[str, Cell[FailedJudging]] = {
+        "run": lambda failure: failure.run.path,
+        "recorded score": lambda row: format_number(row.run.judge.recorded, decimals=3),
+        "what the file holds as the reason": lambda row: _shorten(row.run.judge.reason),
+        "now": lambda failure: failure.problem or "can be judged again",
+    }
+    section = ReportSection(
+        "Judging that failed",
+        say("failed_judgings", len(failed), len(askable), counting),
+        (("", ReportTable.of(failed, columns, n_labels=4)),) if failed else (),
     )
+    warnings = say("off_the_rule", rule.count(False), len(rule))
+    return Document(archive.config.shown_title, [section], warnings)
 
 
-def result_section(result: RejudgeResult) -> ReportSection:
+def _shorten(text: str) -> str:
+    line = " ".join(text.split()) or "no reason"
+    return line if len(line) <= 60 else f"{line[:59]}…"
+
+
+def result_document(result: RejudgeResult) -> Document:
     """Describe what was written into files, and which runs have no score yet."""
-    return ReportSection(
-        "",
-        (
-            *(
-                f"{each.run.path}: judge {each.judge_score:g}, run score {each.run.run_score:g} → "
-                f"{each.run_score:g}"
-                for each in result.written
-            ),
-            *result.unscored,
-            f"{result.n_replies} replies received; {len(result.written)} files rewritten; "
-            f"{len(result.unscored)} left.",
-        ),
-    )
+    return Document("", [ReportSection("", say("rejudged", result))])

@@ -1,368 +1,288 @@
-"""The fair comparison of an archive's models: Markdown, terminal, JSON and CSV from one source."""
+"""The audit and the fair comparison of an archive's models, as sections, JSON and CSV."""
 
 import re
-from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass
-from math import fsum
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from tournament_assets.extras.archives import tables
-from tournament_assets.extras.archives.audit import (
-    ArchiveAudit,
-    audit_archive,
-    audit_tables,
-    coverage_sentences,
+from tournament_assets.extras.archives.audit import ArchiveAudit, archive_tables
+from tournament_assets.extras.archives.models import DIFFERENT, neighbours
+from tournament_assets.extras.archives.rows import (
+    CommonRow,
+    ConditionRow,
+    FindingRow,
+    GapRow,
+    LogRow,
+    ModelRow,
+    TaskRow,
+    say,
 )
-from tournament_assets.extras.archives.config import ArchiveConfig
-from tournament_assets.extras.archives.harness import Weighting
-from tournament_assets.extras.archives.models import (
-    CommonSupport,
-    ConditionAudit,
-    Gap,
-    ModelAudit,
-    audit_conditions,
-    find_common_support,
-    measure_gaps,
-    neighbours,
-    rank_models,
-)
-from tournament_assets.extras.archives.runs import ArchiveContents
-from tournament_assets.extras.archives.tables import Table, place_by
+from tournament_assets.extras.archives.runs import BrokenFile
 from tournament_assets.foundation.errors import InputError
-from tournament_assets.foundation.estimates import Resampling
 from tournament_assets.foundation.formatting import (
     ABSENT,
     format_confidence,
-    format_share,
-    join_names,
+    format_number,
 )
-from tournament_assets.reports.rendering import render_sentences
 from tournament_assets.reports.report_tables import (
+    Cell,
     Document,
     ReportSection,
+    ReportTable,
+    select_columns,
+    table_csv,
 )
 from tournament_assets.storage.atomic_files import write_bytes_atomically
 
-
-@dataclass(frozen=True, slots=True)
-class ArchiveComparison:
-    """The fair comparison of an archive's models.
-
-    Attributes:
-        ranked: The models with a clean run, the highest clean mean first.
-        gaps: The gap between each model and every one below it.
-    """
-
-    audit: ArchiveAudit
-    ranked: tuple[ModelAudit, ...]
-    gaps: tuple[Gap, ...]
-    support: CommonSupport
-    conditions: tuple[ConditionAudit, ...]
-
-    @property
-    def config(self) -> ArchiveConfig:
-        """The archive's description."""
-        return self.audit.contents.config
-
-    @property
-    def excluded(self) -> list[str]:
-        """The ids of models left out on request."""
-        labels = self.audit.contents.labels
-        return sorted({model.model_id for model in self.config.models} - labels.keys())
+_LISTED = 50
+"""The most rows of a list that a report shows; `--json` and the CSV files hold all."""
+_FEW_TASKS = 6
+"""A mean over fewer tasks says little."""
 
 
-def compare_archive(contents: ArchiveContents) -> ArchiveComparison:
-    """Compare the models of an archive."""
-    audit = audit_archive(contents)
-    ranked = rank_models(audit.models)
-    return ArchiveComparison(
-        audit=audit,
-        ranked=ranked,
-        gaps=measure_gaps(ranked, contents),
-        support=find_common_support(contents),
-        conditions=tuple(audit_conditions(contents)),
+def archive_audit_document(audit: ArchiveAudit) -> Document:
+    """Return the audit as a document: first any warnings, last the tasks."""
+    columns = select_columns(
+        ModelRow,
+        *("label", "judge_failed", "rejudged", "zero", "zero_with_response", "empty"),
+        *("harness_failures", "off_rule", "rule_checked"),
     )
+    sections = [
+        *([ReportSection("Read this first", audit.outages)] if audit.outages else []),
+        _coverage_section(audit),
+        _ranking_section(audit, *say("clean", audit.config)),
+        ReportSection("Trouble", (), (("", ReportTable.of(audit.models, columns)),)),
+        *_file_sections(audit),
+        _task_section(audit),
+    ]
+    return Document(audit.config.shown_title, sections)
 
 
-def archive_report_document(comparison: ArchiveComparison, *, tables_folder: str = "") -> Document:
+def archive_report_document(audit: ArchiveAudit, *, tables_folder: str = "") -> Document:
     """Return the comparison as a document: first the verdict, which begins with any warnings.
 
     Args:
         tables_folder: The folder of the CSV tables, relative to the page; empty if there is none.
     """
-    audit, config = comparison.audit, comparison.config
-    labels = audit.contents.labels
-    common = tables.common_table(comparison.support, labels)
-    detail = Table(tables.MODELS, audit.models).shown(
-        *("label", "planned", "archived", "missing", "broken", "zero", "rejudged", "judge_failed")
-    )
+    config, contents = audit.config, audit.contents
+    judges = {run.judge.rejudged_by for run in contents.runs if run.judge.rejudged_by}
+    tier_counts = Counter(config.harness.tier(task) for task in contents.tasks)
+    small_tiers = [tier for tier, count in tier_counts.items() if count < _FEW_TASKS]
+    verdict = (*audit.outages, *verdict_sentences(audit), *say("left_out", audit))
     sections = [
-        ReportSection("Verdict", tuple(_verdict(comparison))),
-        _ranking_section(comparison),
-        *_gap_sections(comparison),
-        ReportSection(
-            "On common support",
-            common_sentences(comparison.support, audit.contents, audit.models),
-            (("", common.shown("place", "model_id", "mean", "clean_mean", n_labels=2)),),
-        ),
-        _sameness_section(comparison),
-        ReportSection("Coverage in detail", tuple(coverage_sentences(audit)[1:]), (("", detail),)),
-        ReportSection("Means by tier", (), tables.shown_tiers(comparison.ranked)),
-        ReportSection("Glossary", glossary(config)),
-        ReportSection("Caveats", caveats(comparison)),
+        ReportSection("Verdict", verdict),
+        _ranking_section(audit),
+        *_gap_sections(audit),
+        _common_section(audit),
+        _sameness_section(audit),
+        _coverage_section(audit),
+        ReportSection("Means by tier", (), tuple(_tier_tables(audit))),
+        ReportSection("Glossary", say("glossary", config.harness, config.n_planned)),
+        ReportSection("Caveats", say("caveats", audit, sorted(judges), small_tiers)),
     ]
     if tables_folder:
-        where = f"Every table of this page is made of the files in the folder {tables_folder}:"
-        sources = [f"{section}: {file} ({columns})" for section, file, columns in _SOURCES]
-        sections.append(ReportSection("Where the numbers are", (where, *sources)))
+        sections.append(ReportSection("Where the numbers are", say("places", tables_folder)))
     return Document(config.shown_title, sections)
 
 
-def _verdict(comparison: ArchiveComparison) -> list[str]:
-    resampling, left_out = comparison.config.resampling, ", ".join(comparison.excluded)
-    return [
-        *comparison.audit.outages,
-        *verdict_sentences(comparison.ranked, comparison.gaps, resampling),
-        *([f"Left out on request: {left_out}."] if left_out else []),
-    ]
+def verdict_sentences(audit: ArchiveAudit) -> tuple[str, ...]:
+    """Describe which model leads, and whether its lead is significant."""
+    labels = audit.contents.labels
+    behind: Mapping[str, list[str]] = defaultdict(list)
+    for gap in audit.gaps:
+        if gap.higher == audit.ranked[0].model_id:
+            lead = _interval(gap, format_confidence(audit.config.confidence))
+            behind[gap.reading].append(f"{labels[gap.lower]} ({lead})")
+    between: Mapping[str, list[str]] = defaultdict(list)
+    for gap in neighbours(audit.gaps, audit.ranked):
+        between[gap.reading].append(f"{labels[gap.higher]} and {labels[gap.lower]}")
+    return say("verdict", audit.ranked, behind, between)
 
 
-def _ranking_section(comparison: ArchiveComparison) -> ReportSection:
-    ranked = comparison.ranked
-    unranked = [each.label for each in comparison.audit.models if each.clean_mean is None]
-    note = f"Not ranked, without a clean run: {', '.join(unranked)}."
-    table = Table(tables.MODELS, ranked).shown(
-        place_by("clean_mean", "#", ranked),
-        *("label", "clean_mean", "judge_mean", "at_ceiling", "archived", "planned", "coverage"),
-        *("mean", "normalised"),
-        place_by("normalised", "its #", ranked),
-        n_labels=2,
+def _interval(gap: GapRow, share: str) -> str:
+    if gap.low is None and gap.high is None:
+        return f"{gap.difference:+.4f}; {gap.n_tasks} tasks set no {share} interval"
+    low, high = (ABSENT if end is None else f"{end:+.4f}" for end in (gap.low, gap.high))
+    return f"{gap.difference:+.4f}; {share} interval {low} to {high}"
+
+
+def _coverage_section(audit: ArchiveAudit) -> ReportSection:
+    columns = select_columns(
+        ModelRow,
+        *("label", "planned", "archived", "clean", "coverage", "missing", "broken", "zero"),
+        *("rejudged", "judge_failed"),
     )
-    return ReportSection("Ranking by clean mean", (note,) if unranked else (), (("", table),))
+    table = ReportTable.of(audit.models, columns)
+    absent = [audit.contents.labels[model_id] for model_id in audit.contents.absent_models]
+    sentences = say("coverage", audit.contents, absent)
+    return ReportSection("Coverage in detail", sentences, (("", table),))
 
 
-def _gap_sections(comparison: ArchiveComparison) -> list[ReportSection]:
-    gaps, ranked = comparison.gaps, comparison.ranked
-    if not gaps:
-        return []
-    labels = comparison.audit.contents.labels
-    behind = [gap for gap in gaps if gap.higher == ranked[0].model_id]
-    parts = (
-        ("Neighbours", tables.shown_gaps(neighbours(gaps, ranked), labels)),
-        ("Behind the first", tables.shown_gaps(behind, labels)),
-    )
-    sentence = gap_sentence(comparison.config.resampling)
-    return [ReportSection("Gaps and significance", (sentence,), parts)]
+def _ranking_section(audit: ArchiveAudit, *sentences: str) -> ReportSection:
+    def place(name: str, row: ModelRow) -> int:
+        """Return a model's place by a mean; equal means share a place."""
+        return 1 + sum(bool(getattr(other, name) > getattr(row, name)) for other in audit.ranked)
 
-
-def _sameness_section(comparison: ArchiveComparison) -> ReportSection:
-    audit, conditions = comparison.audit, comparison.conditions
-    sentences = (
-        *coverage_sentences(audit)[:1],
-        rule_sentence(comparison.config),
-        *condition_sentences(conditions, audit.models),
-    )
-    table = tables.shown_conditions(conditions, audit.contents.labels)
-    return ReportSection("The same for all", sentences, (("", table),) if conditions else ())
-
-
-def archive_tables(comparison: ArchiveComparison) -> dict[str, Table]:
-    """Return the tables with every number of the report, by name."""
-    audit = comparison.audit
-    shared = ("models", "tiers", "tasks", "findings", "runs")
-    return {
-        **{name: table for name, table in audit_tables(audit).items() if name in shared},
-        "gaps": Table(tables.GAPS, comparison.gaps),
-        "common_support": tables.common_table(comparison.support, audit.contents.labels),
-        "conditions": tables.conditions_table(comparison.conditions),
-    }
-
-
-_SOURCES = (
-    ("Ranking by clean mean", "models.csv", "clean_mean, judge_mean, at_ceiling, coverage, …"),
-    ("Gaps and significance", "gaps.csv", "difference, low, high"),
-    ("On common support", "common_support.csv", "mean, clean_mean"),
-    ("The same for all", "conditions.csv", "value, model_id, runs"),
-    ("Coverage in detail", "models.csv", "archived, absent, broken, rejudged, judge_failed"),
-    ("Means by tier", "tiers.csv", "mean, clean_mean"),
-    ("each of these", "runs.csv", "run_score and is_clean of every run"),
-)
-"""Where each section's numbers are stored: section, file, columns."""
-
-
-def archive_report_values(comparison: ArchiveComparison) -> dict[str, Any]:
-    """Return every number of the comparison, for JSON."""
-    return {
-        "archive_id": comparison.config.archive_id,
-        "excluded": comparison.excluded,
-        "outages": list(comparison.audit.outages),
-        "verdict": verdict_sentences(
-            comparison.ranked, comparison.gaps, comparison.config.resampling
+    columns: dict[str, Cell[Any]] = {
+        "#": partial(place, "clean_mean"),
+        **select_columns(
+            ModelRow,
+            *("label", "clean_mean", "judge_mean", "at_ceiling", "archived", "planned"),
+            *("coverage", "mean", "normalised"),
         ),
-        "ranking": [model.model_id for model in comparison.ranked],
-        **{name: table.values for name, table in archive_tables(comparison).items()},
+        "its #": partial(place, "normalised"),
+    }
+    table = ReportTable.of(audit.ranked, columns, n_labels=2)
+    return ReportSection("Ranking by clean mean", sentences, (("", table),))
+
+
+def _gap_sections(audit: ArchiveAudit) -> Iterator[ReportSection]:
+    labels = audit.contents.labels
+    columns = {
+        "ahead": lambda gap: labels[gap.higher],
+        "of": lambda gap: labels[gap.lower],
+        **select_columns(GapRow, "difference", "low", "high", "reading"),
+    }
+    behind = [gap for gap in audit.gaps if gap.higher == audit.ranked[0].model_id]
+    tables = (
+        ("Neighbours", ReportTable.of(neighbours(audit.gaps, audit.ranked), columns, n_labels=2)),
+        ("Behind the first", ReportTable.of(behind, columns, n_labels=2)),
+    )
+    if behind:
+        yield ReportSection("Gaps and significance", say("gaps", audit.config.resampling), tables)
+
+
+def _models_of(audit: ArchiveAudit) -> Mapping[str, Cell[Any]]:
+    """Return the column of the models' names."""
+    labels = audit.contents.labels
+    return {"model": lambda row: labels.get(row.model_id, row.model_id and "(not planned)")}
+
+
+def _common_section(audit: ArchiveAudit) -> ReportSection:
+    columns = {
+        **select_columns(CommonRow, "place"),
+        **_models_of(audit),
+        **select_columns(CommonRow, "mean", "clean_mean"),
+    }
+    table = ReportTable.of(audit.support, columns, n_labels=2)
+    return ReportSection("On common support", say("common", audit), (("", table),))
+
+
+def _sameness_section(audit: ArchiveAudit) -> ReportSection:
+    results = {row.condition: row.sameness for row in audit.conditions}
+    columns = {
+        **select_columns(ConditionRow, "condition", "sameness", "value"),
+        **_models_of(audit),
+        **select_columns(ConditionRow, "runs"),
+    }
+    different = [name for name, result in results.items() if result == DIFFERENT]
+    sentences = (
+        *say("rule", audit.config.harness.weightings),
+        *say("conditions", different, Counter(results.values())),
+    )
+    table = ReportTable.of(audit.conditions, columns, n_labels=4)
+    return ReportSection("The same for all", sentences, (("", table),) if results else ())
+
+
+def _tier_tables(audit: ArchiveAudit) -> Iterator[tuple[str, ReportTable]]:
+    """Yield the means with one column per tier, over all archived runs and over the clean ones."""
+    by_cell = {(row.model_id, row.tier): row for row in audit.tiers}
+    tiers = dict.fromkeys(row.tier for row in audit.tiers)
+
+    def mean(name: str, tier: str, row: ModelRow) -> str:
+        return format_number(getattr(by_cell[row.model_id, tier], name), decimals=3)
+
+    for name, title in (("mean", "Mean of all archived runs"), ("clean_mean", "Clean mean")):
+        columns = {tier: partial(mean, name, tier) for tier in tiers}
+        if audit.ranked:
+            yield title, ReportTable.of(audit.ranked, {**_models_of(audit), **columns})
+
+
+def _file_sections(audit: ArchiveAudit) -> Iterator[ReportSection]:
+    contents = audit.contents
+    if contents.broken:
+        n_more = len(contents.broken) - _LISTED
+        more = (f"{n_more} more; --json lists all.",) if n_more > 0 else ()
+        columns = select_columns(BrokenFile, "path", "reason")
+        broken = ReportTable.of(contents.broken[:_LISTED], columns, n_labels=2)
+        yield ReportSection("Files that cannot be used", more, (("", broken),))
+    if contents.config.logs:
+        read = f"Log files read: {contents.log_files}."
+        tables = (("", _log_table(audit)),) if audit.logs else ()
+        yield ReportSection("Logs beside files", (read,), tables)
+
+
+def _log_table(audit: ArchiveAudit) -> ReportTable:
+    """Return the logs for people, with one column per kind of failure."""
+
+    def count(kind: str, row: LogRow) -> int:
+        return row.failures.get(kind, 0)
+
+    kinds = sorted({kind for row in audit.logs for kind in row.failures})
+    names = ("missing_explained", "missing_unexplained", "failed_and_archived", "failed_and_zero")
+    columns: dict[str, Cell[Any]] = {
+        **_models_of(audit),
+        **{kind: partial(count, kind) for kind in kinds},
+        **select_columns(LogRow, *names, "unplanned"),
+    }
+    return ReportTable.of(audit.logs, columns)
+
+
+def _task_section(audit: ArchiveAudit) -> ReportSection:
+    findings, reader = audit.findings, audit.config.harness
+    spreads = sorted(
+        (row for row in audit.tasks if row.chance_level is not None),
+        key=lambda row: (row.signal_to_noise is None, -(row.signal_to_noise or 0.0), row.task),
+    )
+    above = [row.is_above_chance for row in spreads]
+    tables = []
+    if findings:
+        columns = {
+            **select_columns(FindingRow, "task"),
+            "tier": lambda row: reader.tier(row.task),
+            **select_columns(FindingRow, "sentence"),
+        }
+        tables.append(("", ReportTable.of(findings[:_LISTED], columns, n_labels=3)))
+    if spreads:
+        columns = select_columns(
+            TaskRow,
+            *("task", "tier", "archived", "planned", "between_models", "between_runs"),
+            *("signal_to_noise", "chance_level"),
+        )
+        tables.append(("Spread", ReportTable.of(spreads[:_LISTED], columns, n_labels=2)))
+    sentences = say("tasks", len(findings), len(audit.tasks), _LISTED, above)
+    return ReportSection("Tasks across models", sentences, tuple(tables))
+
+
+def archive_values(audit: ArchiveAudit) -> dict[str, Any]:
+    """Return every number of the audit and of the comparison, for JSON."""
+    contents = audit.contents
+    return {
+        "archive_id": audit.config.archive_id,
+        "excluded": audit.excluded,
+        "passed": not audit.outages,
+        "outages": list(audit.outages),
+        "verdict": list(verdict_sentences(audit)),
+        "planned_per_model": audit.config.n_planned,
+        "tasks_seen": len(contents.tasks),
+        "absent_models": list(contents.absent_models),
+        "unplanned_files": list(contents.unplanned),
+        "log_files": contents.log_files,
+        "ranking": [row.model_id for row in audit.ranked],
+        **archive_tables(audit),
     }
 
 
-def write_archive_tables(page: Path, comparison: ArchiveComparison) -> str:
-    """Write the report's tables as CSV into a folder beside the page; return the folder's name."""
+def write_archive_tables(page: Path, audit: ArchiveAudit) -> str:
+    """Write all tables as CSV into a folder beside the page; return the folder's name."""
     folder = page.with_name(f"{re.sub(r'[.](md|markdown)$', '', page.name)}_tables")
     try:
-        for name, table in archive_tables(comparison).items():
-            write_bytes_atomically(folder / f"{name}.csv", table.csv)
+        for name, rows in archive_tables(audit).items():
+            columns = list(rows[0]) if rows else []
+            content = table_csv(columns, [list(row.values()) for row in rows])
+            write_bytes_atomically(folder / f"{name}.csv", content)
     except OSError as error:
         raise InputError(f"{folder}: cannot be written: {error}") from error
     return folder.name
-
-
-_UNEVEN = 0.02
-"""The largest difference between coverages that counts as even."""
-
-
-def verdict_sentences(
-    ranked: Sequence[ModelAudit], gaps: Sequence[Gap], resampling: Resampling
-) -> list[str]:
-    """Describe which model leads, and whether its lead is significant."""
-    if not ranked:
-        return ["No model has a run that scored anything, so there is nothing to rank."]
-    first = ranked[0]
-    if not gaps:
-        return [f"Only {first.label} has a run that scored anything."]
-    behind = [gap for gap in gaps if gap.higher == first.model_id]
-    between = neighbours(gaps, ranked)
-    labels = {model.model_id: model.label for model in ranked}
-
-    def with_interval(gap: Gap) -> str:
-        return f"{labels[gap.lower]} ({_with_interval(gap, resampling)})"
-
-    def both(gap: Gap) -> str:
-        return f"{labels[gap.higher]} and {labels[gap.lower]}"
-
-    listed = (
-        ("Its lead is not significant over {}.", behind, "not significant", with_interval),
-        ("The tasks cannot tell it from {}.", behind, "unknown", with_interval),
-        ("Its lead is significant over {}.", behind, "significant", with_interval),
-        ("Neighbours without a significant difference: {}.", between, "not significant", both),
-        ("Neighbours that the tasks cannot tell apart: {}.", between, "unknown", both),
-    )
-    sentences = [f"{first.label} has the highest clean mean, {first.clean_mean:.4f}."]
-    for sentence, among, reading, spell in listed:
-        names = [spell(gap) for gap in among if gap.reading == reading]
-        if names:
-            joined = join_names(names) if spell is with_interval else "; ".join(names)
-            sentences.append(sentence.format(joined))
-    if all(gap.is_separated for gap in between):
-        sentences.append("All neighbours differ significantly.")
-    return sentences
-
-
-def _with_interval(gap: Gap, resampling: Resampling) -> str:
-    share = format_confidence(resampling.confidence)
-    if gap.low is None and gap.high is None:
-        return f"{gap.value:+.4f}; {gap.n} tasks set no {share} interval"
-    low, high = (ABSENT if end is None else f"{end:+.4f}" for end in (gap.low, gap.high))
-    return f"{gap.value:+.4f}; {share} interval {low} to {high}"
-
-
-def gap_sentence(resampling: Resampling) -> str:
-    """Describe how the intervals of the gaps are computed."""
-    return (
-        f"Difference of the clean means, with its {format_confidence(resampling.confidence)} "
-        f"interval: whole tasks resampled {resampling.n} times (seed {resampling.seed}), all runs "
-        "of a task together, both models on the same tasks."
-    )
-
-
-def common_sentences(
-    support: CommonSupport, contents: ArchiveContents, models: Sequence[ModelAudit]
-) -> tuple[str, ...]:
-    """Describe the runs behind the ranking on common support."""
-    without = [model.label for model in models if not model.archived]
-    sentences = [
-        f"Only the {support.n_cells} runs (task and number) that every model has. The clean mean "
-        f"here is over the {support.n_clean_cells} in which every model scored anything."
-    ]
-    if without:
-        sentences.append(f"{join_names(without)} has no run and is left out here.")
-    if contents.runs and not support.n_cells:
-        sentences.append("No run does, so nothing can be compared like for like.")
-    return tuple(sentences)
-
-
-def rule_sentence(config: ArchiveConfig) -> str:
-    """Return the formulas for a run's score, in the order in which they are tried."""
-    cases = [f"{each.when}: {_formula(each)}" for each in config.harness.weightings]
-    return f"The first that fits: {'; '.join(cases)}."
-
-
-def _formula(weighting: Weighting) -> str:
-    terms = " + ".join(f"{weight:g} · {name}" for name, weight in weighting.weights.items())
-    whole = fsum(weighting.weights.values())
-    return terms if whole == 1 else f"({terms}) / {whole:g}"
-
-
-def condition_sentences(
-    conditions: Sequence[ConditionAudit], models: Sequence[ModelAudit]
-) -> tuple[str, ...]:
-    """Describe whether the conditions were the same for all runs."""
-    different = [each.name for each in conditions if each.is_different]
-    if different:
-        return (
-            f"NOT THE SAME for all runs: {join_names(different)}. The models were not compared "
-            "like for like.",
-        )
-    meanings = {
-        f"identical in every run of {len(models)} models": "identical",
-        "identical, but not in every file": "not in every run",
-        "stated by the archive's description, which cannot be checked": "stated, not checked",
-    }
-    listed = [
-        f"{what}: {count}"
-        for what, result in meanings.items()
-        if (count := sum(each.result == result for each in conditions))
-    ]
-    return (f"Conditions {'; '.join(listed)}.",) if listed else ()
-
-
-def glossary(config: ArchiveConfig) -> tuple[str, ...]:
-    """Explain the columns."""
-    return render_sentences(
-        "archives/templates/glossary.jinja",
-        reader=config.harness,
-        planned=config.n_planned,
-        rule=rule_sentence(config),
-    )
-
-
-def caveats(comparison: ArchiveComparison) -> tuple[str, ...]:
-    """Describe the limits of the numbers."""
-    config, models = comparison.config, comparison.audit.models
-    tier_counts = Counter(config.harness.tier(task) for task in comparison.audit.contents.tasks)
-
-    def counts(number: str) -> str:
-        return join_names([_count(model, number) for model in models if getattr(model, number)])
-
-    shares = [
-        f"{format_share(each.judge_share, decimals=0)} ({each.name})"
-        for each in config.harness.weightings
-        if each.judge_share
-    ]
-    return render_sentences(
-        "archives/templates/caveats.jinja",
-        models=models,
-        counts=counts,
-        uneven=_UNEVEN,
-        judges=join_names(sorted({judge for model in models for judge in model.rejudged_by})),
-        shares=join_names(shares),
-        support=comparison.support,
-        planned=config.n_planned,
-        small_tiers=join_names([tier for tier, count in tier_counts.items() if count < 6]),
-    )
-
-
-def _count(model: ModelAudit, number: str) -> str:
-    with_response = number == "zero" and model.zero_with_response
-    note = f" ({model.zero_with_response} with a response)" if with_response else ""
-    return f"{model.label} {getattr(model, number)}{note}"

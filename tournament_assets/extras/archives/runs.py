@@ -2,9 +2,11 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Annotated
 
 from tournament_assets.extras.archives.config import ArchiveConfig, ArchivedModel
-from tournament_assets.extras.archives.harness import LogLine, ScoredRun
+from tournament_assets.extras.archives.harness import JudgeState, ScoredRun
+from tournament_assets.foundation.formatting import Display
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,9 +30,9 @@ class ArchivedRun(ScoredRun):
     conditions: Mapping[str, str | None] = field(default_factory=dict)
 
     @property
-    def problem(self) -> str | None:
-        """The failure that the harness recorded; None if there was none."""
-        return self.failure or None
+    def judging_failed(self) -> bool:
+        """Whether judging failed and was not repeated."""
+        return self.judge.state is JudgeState.FAILED
 
     @property
     def cell(self) -> tuple[str, str]:
@@ -40,37 +42,26 @@ class ArchivedRun(ScoredRun):
 
 @dataclass(frozen=True, slots=True)
 class BrokenFile:
-    """The unusable file of a planned run, which counts as missing.
+    """The unusable file of a planned run, which counts as missing."""
 
-    Attributes:
-        path: The file, relative to the archive's folder.
-        problem: Why it cannot be used: what was found, and what was expected.
-    """
-
-    model_id: str
-    task: str
-    run: str
-    tier: str
-    path: str
-    problem: str
+    model_id: Annotated[str, "the model"]
+    task: Annotated[str, "the task"]
+    run: Annotated[str, "the run's name"]
+    tier: Annotated[str, "the task's tier"]
+    path: Annotated[str, "the file, relative to the archive's folder", Display("file")]
+    reason: Annotated[str, "what was found and expected", Display("why it counts as missing")]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LogFailure(LogLine):
-    """A failure that a line of a sweep's log reports.
+@dataclass(frozen=True, slots=True)
+class LogFailure:
+    """A failure that a line of a sweep's log reports."""
 
-    Attributes:
-        model_id: The archive's model; None if the line names none that the archive has.
-        place: `file:line`.
-    """
-
-    model_id: str | None
-    place: str
-
-    @property
-    def names_stranger(self) -> bool:
-        """Whether the line names a model that the archive does not have."""
-        return self.model is not None and self.model_id is None
+    model_id: Annotated[str | None, "the model; absent if the archive has none of the line's name"]
+    kind: Annotated[str, "the kind of failure, in a few words"]
+    task: Annotated[str | None, "the task, if the line names one"]
+    run: Annotated[str | None, "the run's name, if the line names one"]
+    place: Annotated[str, "file:line"]
+    names_stranger: Annotated[bool, "whether the line names a model that the archive does not have"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,4 +92,9 @@ class ArchiveContents:
     @property
     def labels(self) -> dict[str, str]:
         """The models' names in reports, by id."""
-        return {model.model_id: model.shown for model in self.models}
+        return {model.model_id: model.label for model in self.models}
+
+    @property
+    def seen_tasks(self) -> set[str]:
+        """The tasks of which any model has a file."""
+        return {run.task for run in self.runs} | {file.task for file in self.broken}

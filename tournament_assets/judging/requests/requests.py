@@ -130,17 +130,26 @@ def build_system_message(
 def build_user_message(
     pair: PairToJudge, presentation: Presentation, settings: RequestSettings
 ) -> str:
-    """Compose the part of a request that varies.
-
-    Every part is enclosed in tags with a fence code derived from the contents: a response would
-    have to contain a hash of itself to imitate the end of its own fence.
-    """
-    parts = [
+    """Compose the part of a request that varies."""
+    return fence_parts(
         (name, break_marks(text, of_templates=settings.breaks_templates))
         for name, text in _parts(pair, presentation, settings)
-    ]
-    fence = fingerprint(parts)[:_FENCE_LENGTH]
-    return _fenced(((name, printable(text)) for name, text in parts), fence)
+    )
+
+
+def fence_parts(parts: Iterable[tuple[str, str]]) -> str:
+    """Enclose every part in tags with a fence code derived from the contents.
+
+    A response would have to contain a hash of itself to imitate the end of its own fence.
+    """
+    texts = list(parts)
+    fence = fingerprint(texts)[:_FENCE_LENGTH]
+    return _fenced(((name, printable(text)) for name, text in texts), fence)
+
+
+def system_block(text: str) -> TextBlock:
+    """Return a system text that all requests have in common, to be read from the prompt cache."""
+    return {"type": "text", "text": text, "cache_control": {"type": "ephemeral", "ttl": "1h"}}
 
 
 def _parts(
@@ -196,13 +205,8 @@ class JudgeRequests(Columned[JudgeRequest]):
     ) -> None:
         self._pairs = pairs
         self._settings = settings
-        self._system: Sequence[TextBlock] = [
-            {
-                "type": "text",
-                "text": build_system_message(rubric, settings.reply_format, domain=settings.domain),
-                "cache_control": {"type": "ephemeral", "ttl": "1h"},
-            }
-        ]
+        text = build_system_message(rubric, settings.reply_format, domain=settings.domain)
+        self._system: Sequence[TextBlock] = [system_block(text)]
 
     @cached_property
     def columns(self) -> RequestColumns:

@@ -4,7 +4,7 @@ Whoever plans, prices, caps, asks, collects or shows requests reads their state 
 else, so that no request is both to be asked and under way.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from enum import IntEnum
@@ -137,6 +137,7 @@ def read_account(
     scope: JudgingScope,
     ledger: JudgingLedger,
     reply_format: ReplyFormat | None,
+    is_usable: Callable[[StoredReply], bool] = lambda _: True,
     left_out: AbstractSet[str] = frozenset(),
 ) -> Account:
     """Read the state of each request from the ledger; nothing is sent.
@@ -144,6 +145,7 @@ def read_account(
     Args:
         scope: Whose batches are looked at.
         reply_format: How a judge writes its verdict; None where replies are no verdicts.
+        is_usable: Whether a reply that is no verdict holds what was asked for.
         left_out: Keys of requests that this run does not ask any more.
     """
     positions, columns = KeyPositions(requests), columns_of(requests)
@@ -159,7 +161,7 @@ def read_account(
         has_reply[position] = True
         characters = columns.characters[position] + columns.prefix_characters[position]
         seen.add(last, characters=int(characters))
-        states[position] = _state_of(last, int(columns.caps[position]), trial)
+        states[position] = _state_of(last, int(columns.caps[position]), trial, is_usable)
         if states[position] == RequestState.UNREADABLE and last.stop_reason == "max_tokens":
             cut_off.add(position)
     open_batches = tuple(ledger.open_batches(scope))
@@ -175,7 +177,9 @@ def read_account(
     return Account(requests, states, has_reply, frozenset(cut_off), open_batches, trial, seen)
 
 
-def _state_of(last: StoredReply, max_tokens: int, trial: Trial) -> RequestState:
+def _state_of(
+    last: StoredReply, max_tokens: int, trial: Trial, is_usable: Callable[[StoredReply], bool]
+) -> RequestState:
     """Return what the last reply to a request makes of it; the trial counts it."""
     if trial.reply_format is not None and _is_cut_early(last, max_tokens):
         # It says nothing about the judge, and is always asked for again.
@@ -183,9 +187,10 @@ def _state_of(last: StoredReply, max_tokens: int, trial: Trial) -> RequestState:
     verdict = trial.add(last)
     # One that was asked more often and has a readable reply needs nothing more, nor does one that
     # was unreadable twice.
-    if last.attempt == 1 and verdict is not None and needs_second_question(verdict):
-        return RequestState.UNREADABLE
-    return RequestState.REFUSED if is_invalid(last) else RequestState.ANSWERED
+    is_lacking = not is_usable(last) if verdict is None else needs_second_question(verdict)
+    if is_invalid(last):
+        return RequestState.REFUSED
+    return RequestState.UNREADABLE if last.attempt == 1 and is_lacking else RequestState.ANSWERED
 
 
 def _is_cut_early(reply: StoredReply, max_tokens: int) -> bool:

@@ -39,6 +39,7 @@ from tournament_assets.judging.settlement.records import (
     JudgingLedger,
     JudgingScope,
     Lease,
+    StoredReply,
 )
 from tournament_assets.tournament.judges import Waiting
 
@@ -303,8 +304,9 @@ class SettlementTerms:
         prewarms: Whether a few requests are sent ahead of batches to fill the prompt cache.
         may_pay_again: Whether requests whose results are lost or unread may be asked again.
         failed_since: Requests that failed since then are not asked again; None excludes none.
-        reply_format: How the judge writes its verdict; None where a reply is no verdict, and is
-            never asked for twice.
+        reply_format: How the judge writes its verdict; None where a reply is no verdict.
+        is_usable: Whether a reply that is no verdict holds what was asked for; if not, it is asked
+            for once more.
         remedy: What a person can do if every request is refused as invalid.
         budget: The budget terms of every request; None means no limit and no known price.
         max_batch_requests: The most requests of a batch; None for as many as usual.
@@ -325,6 +327,7 @@ class SettlementTerms:
     may_pay_again: bool = False
     failed_since: datetime | None = None
     reply_format: ReplyFormat | None = "line"
+    is_usable: Callable[[StoredReply], bool] = lambda _: True
     remedy: str = JUDGE_REMEDY
     budget: BudgetTerms | None = None
     max_batch_requests: int | None = None

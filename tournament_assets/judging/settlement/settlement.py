@@ -412,6 +412,7 @@ class _Settlement:
             scope=self._session.scope,
             ledger=self._session.ledger,
             reply_format=self._session.terms.reply_format,
+            is_usable=self._session.terms.is_usable,
             left_out=self._session.tally.withheld | self._given_up,
         )
         self._session.seen.become(account.seen)
