@@ -15,6 +15,7 @@ from tournament_assets.judging.requests.pairs import (
 )
 from tournament_assets.judging.requests.requests import JudgeRequests, RequestSettings
 from tournament_assets.tournament.completions import break_marks
+from tournament_assets.tournament.judges import Judge
 from tournament_assets.tournament.prompts import Prompt, answer_key
 
 from .builders import RUBRIC, SETTINGS, count_requests
@@ -92,17 +93,20 @@ def same_to_a_judge() -> EveryPair:
             "tokens_per_reply": st.floats(1, 1000),
         }
     ),
-    st.sampled_from((1.0, 0.6)),
+    st.sampled_from((1.0, 0.6, None)),
     st.booleans(),
 )
 def test_new_requests_cost_what_they_cost_one_by_one(
     pairs: EveryPair,
     settings: RequestSettings,
     terms: dict[str, Any],
-    share: float,
+    share: float | None,
     ties_identical: bool,
 ) -> None:
-    asked = draw_share(pairs, judge_model=settings.judge_model, share=share)
+    judge = Judge(service="anthropic", model="claude", share=share or 1.0)
+    judge = judge.asking(settings.judge_model)
+    judge = judge.in_turn([judge.model, "another"]) if share is None else judge
+    asked = draw_share(pairs, judge)
     asked, identical = split_identical(asked) if ties_identical else (asked, [])
     terms["model"] = settings.judge_model
     plain = count_requests(JudgeRequests(asked, RUBRIC, settings))
@@ -110,7 +114,7 @@ def test_new_requests_cost_what_they_cost_one_by_one(
     plain = replace(plain, presentations=plain.presentations + n_identical, identical=n_identical)
     one_by_one = measure_workload([plain], **terms)
     counted = measure_workload(
-        count_new_requests(pairs, RUBRIC, settings, share=share, ties_identical=ties_identical),
+        count_new_requests(pairs, RUBRIC, settings, judge=judge, ties_identical=ties_identical),
         **terms,
     )
     if one_by_one.most_usd is not None:

@@ -212,8 +212,7 @@ def requests_of_share(
     plan: TournamentPlan, pairs: Sequence[PairToJudge], rubric: Rubric, judge: Judge
 ) -> JudgeRequests:
     """Build the requests to a judge about its share of some pairs."""
-    drawn = draw_share(pairs, judge_model=judge.model, share=judge.share)
-    return requests_for_pairs(plan, drawn, rubric, judge=judge)
+    return requests_for_pairs(plan, draw_share(pairs, judge), rubric, judge=judge)
 
 
 def _shares_of_pilot(plan: TournamentPlan, follow: FollowCourse, *, ledger: Ledger) -> FindShares:
@@ -263,11 +262,9 @@ class _JudgeToPrice:
         settings = request_settings(self._plan, rubric.dimension, judge)
         ties, sampled = judging.identical_responses_tie, (0, 1.0)
         if isinstance(pairs, EveryPair) and counter is None and not ledger.has_asked(judge.model):
-            parts = count_new_requests(
-                pairs, rubric, settings, share=judge.share, ties_identical=ties
-            )
+            parts = count_new_requests(pairs, rubric, settings, judge=judge, ties_identical=ties)
         else:
-            drawn = draw_share(pairs, judge_model=judge.model, share=judge.share)
+            drawn = draw_share(pairs, judge)
             to_ask, identical = split_identical(drawn) if ties else (drawn, [])
             requests = JudgeRequests(to_ask, rubric, settings)
             account = read_account(

@@ -20,7 +20,7 @@ from tournament_assets.judging.requests.requests import (
     question_of,
 )
 from tournament_assets.tournament.completions import break_marks
-from tournament_assets.tournament.judges import Rubric
+from tournament_assets.tournament.judges import Judge, Rubric
 from tournament_assets.tournament.prompts import answer_key
 
 
@@ -29,13 +29,13 @@ def count_new_requests(
     rubric: Rubric,
     settings: RequestSettings,
     *,
-    share: float,
+    judge: Judge,
     ties_identical: bool,
 ) -> Iterator[CountedRequests]:
     """Yield the distinct requests about a dimension's pairs, one question at a time.
 
     Args:
-        share: The share of the pairs that the judge judges.
+        judge: Who judges all of the pairs, a share of them, or those that fall to it in turn.
         ties_identical: Whether nobody is asked about two responses that are the same text.
     """
     n_meetings = len(pairs.meetings)
@@ -53,10 +53,10 @@ def count_new_requests(
             answers = (pairs.responses[entrant, key] for entrant in pairs.entrants)
             numbers = np.array([texts.setdefault(text, len(texts)) for text in answers])
             is_drawn = [
-                bool(draw_share([pair], judge_model=settings.judge_model, share=share))
-                for pair in (pairs[start : start + n_meetings] if share < 1 else ())
+                bool(draw_share([pair], judge))
+                for pair in (pairs[start : start + n_meetings] if not judge.takes_all else ())
             ]
-            shown.append(numbers[entrants[:, is_drawn] if share < 1 else entrants])
+            shown.append(numbers[entrants if judge.takes_all else entrants[:, is_drawn]])
         pair = replace(pairs[starts[0]], response_a="", response_b="")
         empty = JudgeRequests([pair], rubric, settings).columns.take([0])
         broken = [_broken(text, settings) for text in texts]
