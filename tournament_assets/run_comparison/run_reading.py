@@ -12,6 +12,7 @@ from typing import Any
 
 from tournament_assets.foundation.errors import InputError, Problems
 from tournament_assets.foundation.estimates import Rating
+from tournament_assets.foundation.extensions import added_rows
 from tournament_assets.foundation.fingerprints import fingerprint, fingerprint_text
 from tournament_assets.foundation.json_lines import numbered_lines, parse_object
 from tournament_assets.reports.csv_tables import read_csv_table
@@ -81,6 +82,28 @@ def read_finished_runs(folders: Sequence[Path]) -> list[FinishedRun]:
     runs = [_Reader(folder, problems).read() for folder in folders]
     problems.raise_if_any()
     return [run for run in runs if run is not None]
+
+
+def read_run(paths: Sequence[Path], reading: Mapping[str, Any]) -> FinishedRun:
+    """Read one run directory, or the results in other tools' files as a run.
+
+    Args:
+        reading: How to read such results, where their columns do not show it.
+
+    Raises:
+        InputError: With everything that is wrong with the files.
+    """
+    for read in added_rows("run_readers"):
+        if all(path.is_file() for path in paths):
+            run: FinishedRun = read(paths, reading)
+            return run
+    if len(paths) > 1:
+        raise InputError(
+            f"{', '.join(map(str, paths))}: are several; expected one run directory, or files of "
+            "results alone"
+        )
+    (run,) = read_finished_runs(paths)
+    return run
 
 
 class _Reader:

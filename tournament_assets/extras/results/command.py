@@ -6,8 +6,10 @@ from typing import Any
 import click
 
 from tournament_assets.cli.options import json_option, page_option, show_report
-from tournament_assets.extras.results.claims import Claims, claims_document, meet
+from tournament_assets.extras.results.claims import claim_pairs, claim_scores
 from tournament_assets.extras.results.reading import ResultOptions, read_results
+from tournament_assets.extras.results.settled_pairs import battle_pairs, hold_battles
+from tournament_assets.reports.report_tables import Document
 from tournament_assets.tournament.battles import RatingSettings
 
 
@@ -66,9 +68,14 @@ def claims_command(
     tournament claims logs/*.eval --score accuracy --page claims.html
     """  # noqa: D301 (\b tells click to keep the lines that follow)
     settings = RatingSettings(confidence=confidence, equivalent_within=margin)
-    claims = [Claims.of(meet(read_results(files, ResultOptions(**reading)), settings), settings)]
+    options = ResultOptions(**reading)
+    if options == ResultOptions() and hold_battles(files):
+        claims = [claim_pairs(*each, settings) for each in battle_pairs(files).items()]
+    else:
+        claims = [claim_scores(read_results(files, options), settings)]
+    sections = [section for each in claims for section in each.sections]
     show_report(
-        claims_document(", ".join(path.name for path in files), claims),
+        Document(", ".join(path.name for path in files), sections),
         lambda: [each.to_dict() for each in claims],
         as_json=as_json,
         page_path=page_path,
