@@ -5,7 +5,7 @@ not want to keep or share; then it is unknown whether the responses of two runs 
 """
 
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -84,6 +84,10 @@ def read_finished_runs(folders: Sequence[Path]) -> list[FinishedRun]:
     return [run for run in runs if run is not None]
 
 
+RunReader = Callable[[Sequence[Path], Mapping[str, Any]], FinishedRun]
+"""Reads other tools' files as a run, given how."""
+
+
 def read_run(paths: Sequence[Path], reading: Mapping[str, Any]) -> FinishedRun:
     """Read one run directory, or the results in other tools' files as a run.
 
@@ -93,17 +97,13 @@ def read_run(paths: Sequence[Path], reading: Mapping[str, Any]) -> FinishedRun:
     Raises:
         InputError: With everything that is wrong with the files.
     """
-    for read in added_rows("run_readers"):
-        if all(path.is_file() for path in paths):
-            run: FinishedRun = read(paths, reading)
-            return run
+    are_files = all(path.is_file() for path in paths)
+    readers: Sequence[RunReader] = added_rows("run_readers") if are_files else ()
+    for read in readers:
+        return read(paths, reading)
     if len(paths) > 1:
-        raise InputError(
-            f"{', '.join(map(str, paths))}: are several; expected one run directory, or files of "
-            "results alone"
-        )
-    (run,) = read_finished_runs(paths)
-    return run
+        raise InputError(f"found {len(paths)} paths; expected one run directory, or files alone")
+    return read_finished_runs(paths)[0]
 
 
 class _Reader:

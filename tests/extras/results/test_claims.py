@@ -3,6 +3,7 @@
 import json
 import os
 from collections.abc import Iterator, Sequence
+from dataclasses import asdict
 from itertools import combinations
 from pathlib import Path
 
@@ -14,8 +15,8 @@ from scipy.stats import binomtest, bootstrap, ttest_rel
 
 from tournament_assets.cli import main
 from tournament_assets.extras.results.claims import Claims, claim_pairs, claim_scores
-from tournament_assets.extras.results.reading import ScoreTable
-from tournament_assets.extras.results.settled_pairs import score_pairs
+from tournament_assets.extras.results.reading import ResultOptions, ScoreTable, read_results
+from tournament_assets.extras.results.run_readers import run_of_results
 from tournament_assets.tournament.battles import RatingSettings
 
 SWE_BENCH = (396, 396, 394, 388, 387, 384, 384, 382, 378, 320)
@@ -150,23 +151,28 @@ def test_two_systems_compare_as_by_a_paired_t_test_and_a_bootstrap(
     assert n_agreed >= 38
 
 
-def test_the_fast_way_for_scores_claims_what_settled_pairs_claim() -> None:
+def test_the_fast_way_for_scores_claims_what_settled_pairs_claim(tmp_path: Path) -> None:
     for scores in drawn_tables(10, seed=4):
-        groups = [item // 4 for item in range(len(scores))]
         scores[::7, 0] = np.nan
-        table = table_of(scores, groups=groups)
-        fast, (rows,) = claim_scores(table, SETTINGS), score_pairs(table).values()
-        slow = claim_pairs("score", rows, SETTINGS)
-        assert fast.n_groups == slow.n_groups
-        for one, other in zip(fast.board.rows, slow.board.rows, strict=True):
-            assert one.entrant_id == other.entrant_id
-            assert one.rating == pytest.approx(other.rating, abs=1e-6)
+        path = tmp_path / "scores.csv"
+        cells = [[f"i{n}", f"g{n // 4}", *row] for n, row in enumerate(scores.tolist())]
+        names = ["item", "repo", *(f"s{column}" for column in range(scores.shape[1]))]
+        path.write_text("\n".join(",".join(map(str, line)) for line in [names, *cells]))
+        table = read_results([path], ResultOptions(group="repo"))
+        (pairs,) = run_of_results([path], {"group": "repo"}).verdicts.values()
+        fast = claim_scores(table, SETTINGS)
+        slow = claim_pairs("score", list(map(asdict, pairs)), SETTINGS)
+        assert fast.n_groups == slow.n_groups == -(-len(scores) // 4)
+        others = {row.entrant_id: row for row in slow.board.rows}
+        for row in fast.board.rows:
+            other = others[row.entrant_id]
+            assert row.rating == pytest.approx(other.rating, abs=1e-6)
             # Both resample the groups, each with its own draws.
-            assert one.low == pytest.approx(other.low, abs=0.15 * (one.high - one.low))
+            assert row.low == pytest.approx(other.low, abs=0.15 * (row.high - row.low))
+        records = {two: pair.record for two, pair in slow.board.pairs.items()}
         for two, pair in fast.board.pairs.items():
-            of_slow = slow.board.pairs[two]
-            assert pair.record.wins == of_slow.record.wins
-            assert pair.record.settled == of_slow.record.settled
+            assert pair.record.wins == records[two].wins
+            assert pair.record.share == pytest.approx(records[two].share)
 
 
 def test_groups_widen_the_intervals_of_what_they_share() -> None:
@@ -181,14 +187,13 @@ def test_groups_widen_the_intervals_of_what_they_share() -> None:
     assert (alone.n_groups, grouped.n_groups) == (200, 20)
 
 
-def test_equal_scores_are_equivalent_and_systems_that_never_met_are_not_compared() -> None:
-    same = claims_of(np.ones((100, 2)))
-    assert {pair.claim for pair in same.board.pairs.values()} <= {"equivalent", "undecided"}
+def test_systems_that_never_met_are_not_said_to_differ() -> None:
     scores = np.array([[1.0, 0.0, np.nan], [np.nan, 1.0, 0.0]] * 40)
     claims = claims_of(scores)
-    assert not claims.board.pairs.get(("s0", "s2"), claims.board.pairs["s0", "s1"]).is_decided or (
-        claims.board.pairs["s0", "s2"].record.settled == 0
-    )
+    pair = claims.board.pairs["s0", "s2"]
+    assert pair.record.settled == 0
+    assert claims.leads["s0", "s2"].value is None
+    assert claims_of(np.ones((100, 2))).board.best == ()
 
 
 def test_a_page_escapes_names_and_says_what_the_console_and_json_say(tmp_path: Path) -> None:

@@ -6,9 +6,9 @@ from typing import Any
 import click
 
 from tournament_assets.cli.options import json_option, page_option, show_report
+from tournament_assets.extras.results.battle_rows import battle_rows, hold_battles
 from tournament_assets.extras.results.claims import claim_pairs, claim_scores
 from tournament_assets.extras.results.reading import ResultOptions, read_results
-from tournament_assets.extras.results.settled_pairs import battle_pairs, hold_battles
 from tournament_assets.reports.report_tables import Document
 from tournament_assets.tournament.battles import RatingSettings
 
@@ -70,7 +70,7 @@ def claims_command(
     settings = RatingSettings(confidence=confidence, equivalent_within=margin)
     options = ResultOptions(**reading)
     if options == ResultOptions() and hold_battles(files):
-        claims = [claim_pairs(*each, settings) for each in battle_pairs(files).items()]
+        claims = [claim_pairs(*each, settings) for each in battle_rows(files).items()]
     else:
         claims = [claim_scores(read_results(files, options), settings)]
     sections = [section for each in claims for section in each.sections]

@@ -1,0 +1,61 @@
+"""Battles that other tools wrote, as rows of settled pairs."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from tournament_assets.battles.files import FormatOptions
+from tournament_assets.battles.registry import FORMATS, detect_format, read_battles
+from tournament_assets.storage.foreign_tables import Row
+from tournament_assets.storage.row_files import sample_file
+from tournament_assets.tournament.verdicts import Outcome
+
+_SHARES = {"model_a": 1.0, "model_b": 0.0}
+
+
+def hold_battles(paths: Sequence[Path]) -> bool:
+    """Return whether files, or judges' folders, hold battles."""
+    return all(
+        path.is_dir()
+        or (
+            path.suffix != ".eval"
+            and any(each.recognises(sample_file(path)) for each in FORMATS.values())
+        )
+        for path in paths
+    )
+
+
+def battle_rows(paths: Sequence[Path]) -> dict[str, list[Row]]:
+    """Return the battles of files by dimension; each of several on a prompt is a sample of it."""
+    rows: dict[str, list[Row]] = {}
+    for path in paths:
+        # Who decided changes no claim, but has to be said where a format does not.
+        is_said = getattr(detect_format(path), "source", "") is not None
+        options = FormatOptions(source=None if is_said else "llm-judge")
+        for battle in read_battles(path, options=options).table.to_pylist():
+            dimension = battle["dimension"] or "wins"
+            of_dimension = rows.setdefault(dimension, [])
+            number, pref = len(of_dimension) + 1, battle["pref"]
+            share = _SHARES.get(battle["winner"], 0.5) if pref is None else 1 - pref
+            names = dimension, battle["model_a"], battle["model_b"]
+            prompt = battle["question_id"] or f"battle {number}"
+            of_dimension.append(pair_row(*names, prompt, share, battle["weight"], number))
+    return rows
+
+
+def pair_row(
+    dimension: str, a: str, b: str, prompt: str, share: float | None, weight: float, sample: int
+) -> Row:
+    """Return every field of a settled pair, of which `a` got a share of the win."""
+    outcome = Outcome.UNJUDGED
+    if share is not None:
+        outcome = Outcome.TIE if share == 0.5 else [Outcome.B_WINS, Outcome.A_WINS][share > 0.5]
+    return {
+        "prompt_id": prompt,
+        "dimension": dimension,
+        "entrant_a": a,
+        "entrant_b": b,
+        "outcome": outcome,
+        "weight": weight,
+        "share": share,
+        "sample": sample,
+    }
