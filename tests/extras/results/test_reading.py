@@ -140,8 +140,12 @@ WRONG: dict[str, tuple[str, tuple[str, ...], tuple[str, ...]]] = {
         (),
         ("wrong.csv:4: 'a' has a second score on item 'i1'", "--repeat"),
     ),
-    "one system": ("item,model,score\ni1,a,1\n", (), ("holds scores of a; expected two systems",)),
-    "no row": ("item,a,b\n", (), ("holds scores of no system",)),
+    "one system": (
+        "item,model,score\ni1,a,1\n",
+        (),
+        ("'a' shares no item with another system (it has i1)",),
+    ),
+    "no row": ("item,a,b\n", (), ("holds no row",)),
     "no byte": ("", (), ("the file is empty",)),
     "other items": (
         "item,model,score\nx1,a,1\nx1,b,0\ny1,c,1\n",
@@ -207,21 +211,35 @@ def test_a_missing_score_is_no_zero(value: object, expected: float | None) -> No
         number_of([value])
 
 
-def test_battles_are_claimed_of_and_two_files_without_a_system_are_two(tmp_path: Path) -> None:
-    path = tmp_path / "battles.csv"
-    rows = [(f"p{n}", "a", "b", "model_a" if n % 4 else "tie") for n in range(60)]
-    path.write_text(csv_of([["prompt", "model_a", "model_b", "winner"], *rows]))
+def test_battles_are_rated_as_by_battles_rate_and_claimed_of_as_scores_of_the_same(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "battles.jsonl"
+    rows = [(f"p{n % 60}", n % 4 == 0, n) for n in range(90)]
+    path.write_text(
+        lines(
+            [
+                {"question_id": prompt, "model_a": "a", "model_b": "b", "source": "human"}
+                | {"winner": "tie" if is_tie else "model_a"}
+                for prompt, is_tie, _ in rows
+            ]
+        )
+    )
+    files = [tmp_path / "a.csv", tmp_path / "b.csv"]
+    for name, file in zip("ab", files, strict=True):
+        scores = [(n, prompt, int(name == "a" or is_tie)) for prompt, is_tie, n in rows]
+        file.write_text(csv_of([["item", "prompt", "score"], *scores]))
     (of_battles,) = json.loads(claims(path, "--json").output)
-    files = []
-    for number, name in enumerate(("a", "b")):
-        files.append(tmp_path / f"{name}.csv")
-        scores = [(prompt, int(number == 0 or won == "tie")) for prompt, _, _, won in rows]
-        files[-1].write_text(csv_of([["prompt_id", "score"], *scores]))
-    (of_scores,) = json.loads(claims(*files, "--json").output)
+    (of_scores,) = json.loads(claims(*files, "--group", "prompt", "--json").output)
     for key in ("upper", "claim", "record"):
         assert of_battles["pairs"][0][key] == of_scores["pairs"][0][key]
-    ratings = [[row["rating"] for row in each["systems"]] for each in (of_battles, of_scores)]
-    assert ratings[0] == pytest.approx(ratings[1])
+    rate = ["battles", "rate", str(path), "--json", "--method", "bradley-terry"]
+    (rated,) = json.loads(CliRunner().invoke(main, rate).output)["ratings"]
+    ratings = {row["entrant_id"]: row["rating"] for row in rated["ratings"]}
+    for each in (of_battles, of_scores):
+        assert {row["entrant_id"]: row["rating"] for row in each["systems"]} == pytest.approx(
+            ratings
+        )
 
 
 def test_the_gate_takes_results_and_reads_them_as_told(

@@ -14,18 +14,14 @@ _SHARES = {"model_a": 1.0, "model_b": 0.0}
 
 def hold_battles(paths: Sequence[Path]) -> bool:
     """Return whether files, or judges' folders, hold battles."""
-    return all(
-        path.is_dir()
-        or (
-            path.suffix != ".eval"
-            and any(each.recognises(sample_file(path)) for each in FORMATS.values())
-        )
-        for path in paths
-    )
+    if any(path.suffix == ".eval" for path in paths):
+        return False
+    samples = [sample_file(path) for path in paths if not path.is_dir()]
+    return all(any(each.recognises(of) for each in FORMATS.values()) for of in samples)
 
 
 def battle_rows(paths: Sequence[Path]) -> dict[str, list[Row]]:
-    """Return the battles of files by dimension; each of several on a prompt is a sample of it."""
+    """Return the battles of files by dimension, in their order."""
     rows: dict[str, list[Row]] = {}
     for path in paths:
         # Who decided changes no claim, but has to be said where a format does not.
@@ -33,12 +29,12 @@ def battle_rows(paths: Sequence[Path]) -> dict[str, list[Row]]:
         options = FormatOptions(source=None if is_said else "llm-judge")
         for battle in read_battles(path, options=options).table.to_pylist():
             dimension = battle["dimension"] or "wins"
-            of_dimension = rows.setdefault(dimension, [])
-            number, pref = len(of_dimension) + 1, battle["pref"]
+            of_dimension, pref = rows.setdefault(dimension, []), battle["pref"]
             share = _SHARES.get(battle["winner"], 0.5) if pref is None else 1 - pref
             names = dimension, battle["model_a"], battle["model_b"]
-            prompt = battle["question_id"] or f"battle {number}"
-            of_dimension.append(pair_row(*names, prompt, share, battle["weight"], number))
+            prompt = battle["question_id"] or f"battle {len(of_dimension) + 1}"
+            numbers = share, battle["weight"], battle["sample"]
+            of_dimension.append(pair_row(*names, prompt, *numbers))
     return rows
 
 

@@ -42,8 +42,6 @@ _WORDS = dict.fromkeys(("true", "yes", "pass", "passed", "correct"), 1.0) | dict
 _MISSING = frozenset(("", "nan", "na", "n/a", "none", "null", "-"))
 _LETTERS = {"C": 1.0, "I": 0.0, "P": 0.5, "N": 0.0}
 """Inspect's correct, incorrect, partially correct, and no answer."""
-_LOOKED_AT = 100
-"""Rows of which one has to fill a column that is recognised by its name."""
 _FAILED_REQUEST = 2
 """Promptfoo's `failureReason` of a request that failed, against an answer that did."""
 
@@ -187,22 +185,19 @@ def number_of(value: Any) -> float | None:
 def _refuse_unpaired(
     title: str, items: Sequence[str], systems: Sequence[str], values: NDArray[np.float64]
 ) -> None:
-    """Refuse fewer than two systems, and systems that share no item with another."""
-    if len(systems) < 2:
-        raise InputError(
-            f"{title}: holds scores of {', '.join(systems) or 'no system'}; expected two systems "
-            "or more on the same items; name their column with --system, or add a file"
-        )
-    has_score = ~np.isnan(values)
+    """Refuse systems that share no item with another."""
+    if not systems:
+        raise InputError(f"{title}: holds no row; expected scores of two systems or more")
+    problems, has_score = Problems(), ~np.isnan(values)
     is_shared = has_score.sum(axis=1) > 1
-    problems = Problems()
-    problems.extend(
-        f"{title}: {system!r} shares no item with another system (it has "
-        f"{list_first([items[n] for n in np.flatnonzero(scored)]) or 'no score'}); expected the "
-        "same items by the same names; name their column with --item"
-        for system, scored in zip(systems, has_score.T, strict=True)
-        if not (scored & is_shared).any()
-    )
+    for system, scored in zip(systems, has_score.T, strict=True):
+        if not (scored & is_shared).any():
+            examples = list_first([items[n] for n in np.flatnonzero(scored).tolist()])
+            problems.add(
+                f"{title}: {system!r} shares no item with another system (it has "
+                f"{examples or 'no score'}); expected the same items by the same names in two "
+                "systems or more; name their columns with --item and --system, or add a file"
+            )
     problems.raise_if_any()
 
 
@@ -260,7 +255,7 @@ def _column(
     # Tables of pandas leave the header of the index empty.
     plain = {name.strip().lower().replace(" ", "_") or "index": name for name in reversed(columns)}
     usual = (plain.get(name, name) for name in _USUAL[role].split())
-    first = [row for _, row in rows[:_LOOKED_AT]]
+    first = [row for _, row in rows[:100]]
     return next((name for name in usual if any(_text(row, name) for row in first)), None)
 
 
@@ -281,30 +276,26 @@ def _holds_scores(name: str, rows: Sequence[tuple[str, Row]]) -> bool:
 
 def _rows(path: Path, notes: list[str]) -> list[tuple[str, Row]]:
     """Return the rows of a file; a log is a row for each of its answers."""
-    if path.suffix == ".eval" and zipfile.is_zipfile(path):
-        return list(_inspect_rows(path.name, _read_eval(path)))
-    sample = sample_file(path)
-    notes += [f"{path.name}: {sample.note}."] if sample.note else []
-    rows = read_rows(path, sample.kind)
-    if {"eval", "samples"} <= sample.columns:
-        return [row for log in rows for row in _inspect_rows(*log)]
-    if isinstance(value_at(sample.first, "results.results"), list):
-        return [row for log in rows for row in _promptfoo_rows(*log)]
-    return rows
-
-
-def _read_eval(path: Path) -> Row:
-    """Return a log of inspect in its own format, a ZIP archive, as the JSON log would be."""
     try:
-        with zipfile.ZipFile(path) as archive:
-            names = sorted(name for name in archive.namelist() if name.startswith("samples/"))
-            samples = [json.loads(archive.read(name)) for name in names]
-            return {**json.loads(archive.read("header.json")), "samples": samples}
-    except (KeyError, ValueError, NotImplementedError, OSError, zipfile.BadZipFile) as error:
+        if path.suffix == ".eval" and zipfile.is_zipfile(path):  # inspect's own format
+            with zipfile.ZipFile(path) as archive:
+                names = sorted(name for name in archive.namelist() if name.startswith("samples/"))
+                samples = [json.loads(archive.read(name)) for name in names]
+                log = {**json.loads(archive.read("header.json")), "samples": samples}
+            return list(_inspect_rows(path.name, log))
+        sample = sample_file(path)
+        notes += [f"{path.name}: {sample.note}."] if sample.note else []
+        rows = read_rows(path, sample.kind)
+        if {"eval", "samples"} <= sample.columns:
+            return [row for log in rows for row in _inspect_rows(*log)]
+        if isinstance(value_at(sample.first, "results.results"), list):
+            return [row for log in rows for row in _promptfoo_rows(*log)]
+    except (AttributeError, KeyError, OSError, TypeError, ValueError, zipfile.BadZipFile) as error:
         raise InputError(
             f"{path}: the log cannot be read ({type(error).__name__}: {error}); expected a "
-            "finished log of inspect; convert it (inspect log convert --to json)"
+            "finished log of inspect, also as JSON (inspect log convert --to json), or of promptfoo"
         ) from None
+    return rows
 
 
 def _inspect_rows(where: str, log: Row) -> Iterator[tuple[str, Row]]:

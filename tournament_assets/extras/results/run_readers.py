@@ -29,7 +29,7 @@ def run_of_results(paths: Sequence[Path], reading: Mapping[str, Any]) -> Finishe
             f"{hint_at(name, kinds)}"
             for name in unknown
         )
-    values = {
+    values: dict[str, Any] = {
         name: bool(number_of(value)) if kinds[name] is bool else value
         for name, value in reading.items()
     }
