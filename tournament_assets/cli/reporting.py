@@ -129,7 +129,7 @@ def compare_command(
     type=(str, str),
     multiple=True,
     metavar="OPTION VALUE",
-    help="How to read results, by the options of claims: --reading group repo. May be repeated.",
+    help="An option of claims, to read results by: --reading lower-is-better yes. May be repeated.",
 )
 @json_option
 @click.option(

@@ -39,19 +39,11 @@ from tournament_assets.tournament.battles import RatingSettings
     metavar="ELO",
     help="The largest difference that does not matter, in Elo points.",
 )
-@click.option(
-    "--confidence",
-    type=click.FloatRange(0, 1, min_open=True, max_open=True),
-    default=0.95,
-    show_default=True,
-    help="With which all claims hold together.",
-)
 @page_option
 @json_option
 def claims_command(
     files: tuple[Path, ...],
     margin: float,
-    confidence: float,
     page_path: Path | None,
     as_json: bool,
     **reading: Any,
@@ -67,7 +59,7 @@ def claims_command(
     tournament claims scores.csv --group repository
     tournament claims logs/*.eval --score accuracy --page claims.html
     """  # noqa: D301 (\b tells click to keep the lines that follow)
-    settings = RatingSettings(confidence=confidence, equivalent_within=margin)
+    settings = RatingSettings(equivalent_within=margin)
     options = ResultOptions(**reading)
     if options == ResultOptions() and hold_battles(files):
         claims = [claim_pairs(*each, settings) for each in battle_rows(files).items()]

@@ -1,7 +1,6 @@
 """Other tools' results as a finished run, which a gate can be held on."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import fields
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -9,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from tournament_assets.extras.results.battle_rows import battle_rows, hold_battles, pair_row
-from tournament_assets.extras.results.reading import ResultOptions, number_of, read_results
+from tournament_assets.extras.results.reading import ResultOptions, read_results
 from tournament_assets.foundation.errors import InputError
 from tournament_assets.foundation.formatting import hint_at
 from tournament_assets.run_comparison.differences import SettledPair
@@ -22,21 +21,17 @@ def run_of_results(paths: Sequence[Path], reading: Mapping[str, Any]) -> Finishe
     Args:
         reading: How to read scores, by the fields of `ResultOptions`.
     """
-    kinds = {each.name: type(each.default) for each in fields(ResultOptions)}
-    if unknown := sorted(reading.keys() - kinds):
+    names = [name for name in ResultOptions.__slots__ if name != "where"]
+    if unknown := [name for name in reading if name not in names]:
         raise InputError(
-            f"results cannot be read by {name!r}; expected one of {', '.join(kinds)}"
-            f"{hint_at(name, kinds)}"
+            f"results cannot be read by {name!r}; expected one of {', '.join(names)}"
+            f"{hint_at(name, names)}"
             for name in unknown
         )
-    values: dict[str, Any] = {
-        name: bool(number_of(value)) if kinds[name] is bool else value
-        for name, value in reading.items()
-    }
     if not reading and hold_battles(paths):
         pairs = {name: tuple(map(SettledPair.of, of)) for name, of in battle_rows(paths).items()}
     else:
-        pairs = _score_pairs(paths, ResultOptions(**values))
+        pairs = _score_pairs(paths, ResultOptions(**reading))
     every = [pair for of in pairs.values() for pair in of]
     entrants = {name for pair in every for name in (pair.entrant_a, pair.entrant_b)}
     manifest = {"entrants": sorted(entrants), "trust": {name: {} for name in pairs}}
