@@ -2,11 +2,11 @@
 
 Run: python -m benchmarks.reruns
 
-The sample that `tournament init` writes, first and again, each the quietest of three folders: 8 and
-4 times the peer are wanted. Then the demo's pilot in a folder of its own: first, again with nothing
-changed, after an edit of one rubric, and after the edit was undone. The last has all the work of an
-edit but the judging, because the ledger holds the replies. The peer is `import dagster` alone:
-every run has to do that.
+The sample that `tournament init` writes, first and again, each time in a folder of its own. Then
+the demo's pilot with nothing to do, after an edit of one rubric, and after the edit was undone; the
+last has all the work of an edit but the judging, because the ledger holds the replies. The peer is
+`import dagster` alone, which every run has to do. It is measured before each run, and what is
+printed are medians over the pairs. At most 11, 2.5, 2.5, 10 and 6 times the peer are wanted.
 """
 
 import os
@@ -16,8 +16,9 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
+from statistics import median
 
-REPEATS = 3
+REPEATS = 10
 ROOT = Path(__file__).parents[1]
 COMMAND = (sys.executable, "-W", "ignore", "-m", "tournament_assets")
 RUN = (*COMMAND, "run", "--mode", "pilot", "--config")
@@ -37,43 +38,38 @@ def processor_seconds(command: tuple[str, ...], folder: Path) -> float:
     return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
-def sample_seconds() -> dict[str, float]:
-    """Return what the small sample takes, first and again."""
-    quietest: dict[str, float] = {}
-    for _ in range(REPEATS):
-        with tempfile.TemporaryDirectory() as name:
-            processor_seconds((*COMMAND, "init", "mine"), Path(name))
-            for what in ("sample, first", "sample, again"):
-                taken = processor_seconds((*RUN, "configs/mine.yaml"), Path(name) / "mine")
-                quietest[what] = min(taken, quietest.get(what, taken))
-    return quietest
+def with_peer(command: tuple[str, ...], folder: Path) -> tuple[float, float]:
+    """Return what a command takes, and how often that is what the peer takes just before it."""
+    peer = processor_seconds(IMPORT, ROOT)
+    seconds = processor_seconds(command, folder)
+    return seconds, seconds / peer
 
 
-def demo_seconds() -> dict[str, float]:
-    """Return what the demo's pilot takes, first and after edits."""
-    run = (*RUN, "configs/demo.yaml")
+def main() -> None:
+    """Print medians of seconds of processor time, and of ratios to the peer."""
+    pairs: dict[str, list[tuple[float, float]]] = {}
+    run_demo, run_sample = ((*RUN, f"configs/{name}.yaml") for name in ("demo", "mine"))
     with tempfile.TemporaryDirectory() as name:
         project = Path(name)
         for folder in ("configs", "rubrics"):
             shutil.copytree(ROOT / folder, project / folder)
         rubric = project / "rubrics" / "factuality.txt"
         text = rubric.read_text()
-        seconds = {"first pilot": processor_seconds(run, project)}
-        seconds["nothing changed"] = processor_seconds(run, project)
-        rubric.write_text(f"{text}\nPrefer the shorter one of two that are equally true.\n")
-        seconds["one rubric edited"] = processor_seconds(run, project)
-        rubric.write_text(text)
-        seconds["the edit undone"] = processor_seconds(run, project)
-    return seconds
-
-
-def main() -> None:
-    """Print seconds of processor time, and their ratios to the quietest peer."""
-    sample = sample_seconds()
-    peer = min(processor_seconds(IMPORT, ROOT) for _ in range(REPEATS))
+        edited = f"{text}\nPrefer the shorter one of two that are equally true.\n"
+        print(f"the demo's first pilot: {processor_seconds(run_demo, project):.2f} s")
+        for number in range(REPEATS):
+            sample = project / f"sample_{number}"
+            sample.mkdir()
+            processor_seconds((*COMMAND, "init", "mine"), sample)
+            for what in ("sample, first", "sample, again"):
+                pairs.setdefault(what, []).append(with_peer(run_sample, sample / "mine"))
+            for what, words in (("nothing to do", text), ("one rubric", edited), ("undone", text)):
+                rubric.write_text(words)
+                pairs.setdefault(what, []).append(with_peer(run_demo, project))
     print(f"{'processor time':<20} {'s':>6} {'ratio':>6}")
-    for what, taken in {"import dagster": peer, **sample, **demo_seconds()}.items():
-        print(f"{what:<20} {taken:6.2f} {taken / peer:6.1f}")
+    for what, measured in pairs.items():
+        seconds, ratio = (median(numbers) for numbers in zip(*measured, strict=True))
+        print(f"{what:<20} {seconds:6.2f} {ratio:6.1f}")
 
 
 if __name__ == "__main__":

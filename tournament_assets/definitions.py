@@ -68,17 +68,13 @@ from tournament_assets.graph.table import rows_of
 from tournament_assets.project.config_files import find_host, with_lines
 from tournament_assets.project.new_projects import as_identifier
 from tournament_assets.project.plan import TournamentPlan, load_plan
+from tournament_assets.project.project_files import Project
 from tournament_assets.project.project_files import default_ledger_url as default_ledger_url
 from tournament_assets.storage.atomic_files import write_bytes_atomically
 from tournament_assets.tournament.judge_services import SERVICES
 from tournament_assets.tournament.places import url_problem
 
 _COMPONENT = files("tournament_assets") / "data" / "component"
-
-
-def storage_of(project: Path, environment: Mapping[str, str]) -> str:
-    """Return where a project's assets are kept: a folder or a URL."""
-    return environment.get("TOURNAMENT_STORAGE") or str(project / "storage")
 
 
 def build_resources(
@@ -89,7 +85,7 @@ def build_resources(
     judges = [judge for plan in plans for judge in plan.config.judges]
     keys += [judge.key_variable for judge in judges]
     keys += [name for judge in judges for name in judge.header_variables.values()]
-    storage = storage_of(project, environment)
+    storage = Project(project, environment).storage
     return {
         "parquet_io_manager": ParquetIOManager(base_path=storage),
         "npz_io_manager": NpzIOManager(base_path=storage),

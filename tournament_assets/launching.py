@@ -3,20 +3,15 @@
 The runs are recorded in the same Dagster home that the UI shows.
 """
 
-import logging
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import replace
-from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 
 import dagster as dg
 import pandas as pd
+import upath
 
-from tournament_assets.definitions import (
-    build_definitions,
-    storage_of,
-)
 from tournament_assets.foundation.errors import InputError, Problems
 from tournament_assets.graph.assets.publishing import run_artifacts
 from tournament_assets.graph.automation.scheduled_reruns import (
@@ -29,7 +24,9 @@ from tournament_assets.graph.local_runs import (
     noticed_interrupts,
     open_instance,
 )
-from tournament_assets.graph.partitions import asset_key
+from tournament_assets.graph.outputs import read_stored
+from tournament_assets.graph.partitions import asset_key, recorded_of
+from tournament_assets.graph.plain_runs import open_engine, path_of
 from tournament_assets.graph.rows import axis_names
 from tournament_assets.graph.run_options import RunOptions
 from tournament_assets.graph.run_summaries import RunSummary
@@ -37,7 +34,7 @@ from tournament_assets.graph.table import row_of
 from tournament_assets.preparing import preflight
 from tournament_assets.preparing.preflight import Finding
 from tournament_assets.project.plan import TournamentPlan, load_plan
-from tournament_assets.project.project_files import Project, load_rubrics, prepare_dagster_home
+from tournament_assets.project.project_files import Project, prepare_dagster_home
 from tournament_assets.provenance.origins import rerun_command
 from tournament_assets.storage.tables import StoredTable, derive_schema
 from tournament_assets.tournament.config import Mode
@@ -61,20 +58,22 @@ def run_tournament(
         on_done: Called when one has succeeded.
         on_fresh: Called for each stage and partition that is skipped.
     """
-    began_at = datetime.now(UTC).replace(microsecond=0)
     plan = replace(plan, no_budget=options.no_budget)
     options.refuse_bad_input(plan)
-    told = options.told(plan, load_rubrics(plan.config, plan.project), began_at)
-    folder, environment = plan.project.folder, plan.project.environment
-    definitions = build_definitions([plan], folder, environment)
-    home = prepare_dagster_home(folder, environment.get("DAGSTER_HOME"))
+    project = plan.project
+    home = prepare_dagster_home(project.folder, project.environment.get("DAGSTER_HOME"))
     with (
         open_instance(home) as instance,
         noticed_interrupts() as was_interrupted,
+        open_engine(
+            plan,
+            options,
+            folder=upath.UPath(project.storage),
+            records=partial(recorded_of, plan, instance),
+        ) as engine,
     ):
         close_runs_of_dead_processes(instance)
-        storage = storage_of(folder, environment)
-        runner = StageRunner(plan, options, told, definitions, instance, storage, was_interrupted)
+        runner = StageRunner(plan, options, engine, instance, project.storage, was_interrupted)
         runner.run(on_start, on_done, on_fresh)
         return runner.summary()
 
@@ -85,9 +84,8 @@ class StoredTables:
     def __init__(self, plan: TournamentPlan, mode: Mode) -> None:
         """Prepare to read; nothing is read yet."""
         self._plan, self._mode = plan, mode
-        folder, environment = plan.project.folder, plan.project.environment
-        self._definitions = build_definitions([plan], folder, environment)
-        self._home = prepare_dagster_home(folder, environment.get("DAGSTER_HOME"))
+        home = plan.project.environment.get("DAGSTER_HOME")
+        self._home = prepare_dagster_home(plan.project.folder, home)
         self._problems = Problems()
 
     def of_mode(self, name: str) -> pd.DataFrame:
@@ -103,9 +101,7 @@ class StoredTables:
         """
         (axis,) = (axis for axis in row_of(table).axes if axis != "mode")
         return {
-            name: self._load(
-                table, dg.MultiPartitionKey({"mode": self._mode, axis: name}), label=f" of {name}"
-            )
+            name: self._load(table, f"{name}|{self._mode}", label=f" of {name}")
             for name in only or axis_names(self._plan.config, axis)
         }
 
@@ -130,11 +126,9 @@ class StoredTables:
         return str(path) if path.exists() else f"{path} is gone; {command} makes another"
 
     def _load(self, name: str, partition: str, *, label: str) -> pd.DataFrame:
+        row, root = row_of(name), upath.UPath(self._plan.project.storage)
         try:
-            with _quiet():
-                loaded = self._definitions.load_asset_value(
-                    asset_key(self._plan, name), partition_key=partition
-                )
+            loaded = read_stored(row, path_of(root, self._plan, row, partition))
         except FileNotFoundError:
             self._problems.add(
                 f"nothing is stored of {name}{label}, mode {self._mode!r}; run "
@@ -147,18 +141,7 @@ class StoredTables:
                 return loaded.frame()
             if isinstance(loaded, pd.DataFrame):
                 return loaded
-        return pd.DataFrame(columns=derive_schema(row_of(name).row_type).names)
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    # Dagster logs every file that it reads to stderr, with no setting for it outside a run.
-    before = logging.root.manager.disable
-    logging.disable(logging.INFO)
-    try:
-        yield
-    finally:
-        logging.disable(before)
+        return pd.DataFrame(columns=derive_schema(row.row_type).names)
 
 
 def diagnose_project(
@@ -191,7 +174,7 @@ def diagnose_project(
         )
     yield preflight.diagnose_device(plans, environment.get("TOURNAMENT_DEVICE", ""))
     yield preflight.diagnose_ledger(Project(project, environment).ledger_url, plans)
-    yield preflight.diagnose_storage(storage_of(project, environment))
+    yield preflight.diagnose_storage(Project(project, environment).storage)
     for plan in plans:
         yield from preflight.diagnose_tournament(plan, is_wanted=bool(config_paths))
     home = prepare_dagster_home(project, environment.get("DAGSTER_HOME"))

@@ -9,9 +9,22 @@ import dagster as dg
 import pytest
 import yaml
 
-from tests.projects import FinishedPilot, SmallProject, bank_rows, make_project, write_json_lines
-from tournament_assets.graph.automation.jobs import Stage
+from tests.projects import (
+    LOOKING_BACK,
+    FinishedPilot,
+    SmallProject,
+    bank_rows,
+    make_project,
+    recorded_responses,
+    write_json_lines,
+)
+from tournament_assets.definitions import build_definitions
+from tournament_assets.foundation.errors import WorkError
+from tournament_assets.graph.automation.jobs import Stage, build_stages
+from tournament_assets.graph.partitions import asset_key
 from tournament_assets.graph.run_summaries import RunSummary
+from tournament_assets.graph.table import rows_of
+from tournament_assets.project.plan import load_plan
 
 
 @pytest.fixture(scope="module")
@@ -88,15 +101,7 @@ def test_a_run_with_nothing_changed_runs_nothing_and_shows_the_run_before(
     project = make_project(tmp_path / "project", dimensions=("calibration",))
     first = project.run_recorded()
     recorded = jobs_recorded(project)
-    assert recorded == [
-        "__ASSET_JOB_small_prompts",
-        *(3 * ["__ASSET_JOB_small_responses"]),
-        "__ASSET_JOB_small_pairs",
-        "__ASSET_JOB_small_price",
-        "__ASSET_JOB_small_ask_judge",
-        "__ASSET_JOB_small_judging",
-        "__ASSET_JOB_small_report",
-    ]
+    assert recorded == ["small_pilot"]
     ran, again = run(project)
     assert ran == []
     assert jobs_recorded(project) == recorded
@@ -142,3 +147,71 @@ def test_after_an_edit_a_run_that_skips_stores_what_one_of_everything_would(
         assert [job for job, _ in ran[:2]] == ["prompts", "responses"]
     else:
         assert ("responses", "careful · pilot") not in ran
+
+
+def test_files_that_vanish_stop_no_other_entrant_and_are_named_together(tmp_path: Path) -> None:
+    project = make_project(tmp_path / "project", dimensions=("calibration",))
+
+    def remove_two(stage: Stage, _: str) -> None:
+        if stage.name == "responses":
+            for entrant in ("careful", "sloppy"):
+                (project.folder / f"responses_{entrant}.jsonl").unlink(missing_ok=True)
+
+    with pytest.raises(WorkError) as failure:
+        project.run_recorded(on_start=remove_two)
+    lines = str(failure.value).splitlines()
+    assert [line.partition(" failed: ")[0] for line in lines] == [
+        "responses (careful · pilot)",
+        "responses (sloppy · pilot)",
+    ]
+    storage = project.folder / "storage" / "small"
+    assert [*(storage / "entrant_responses").rglob("*.parquet")] == [
+        storage / "entrant_responses" / "mixed" / "pilot.parquet"
+    ]
+    assert not (storage / "match_list").exists()
+    for entrant in ("careful", "sloppy"):
+        path = project.folder / f"responses_{entrant}.jsonl"
+        write_json_lines(path, recorded_responses(entrant))
+    ran, _ = run(project)
+    assert [label for job, label in ran if job == "responses"] == [
+        "careful · pilot",
+        "sloppy · pilot",
+    ]
+
+
+def test_dagster_knows_of_a_run_what_it_knows_of_its_own(tmp_path: Path) -> None:
+    """By these tags its pages mark what is not in sync."""
+    project = make_project(tmp_path / "project", dimensions=("calibration",))
+    project.run_recorded()
+    recorded = newest_tags(project)
+    plan = load_plan(project.config_path, project.environment)
+    definitions = build_definitions([plan], project.folder, project.environment)
+    with dg.DagsterInstance.from_config(project.environment["DAGSTER_HOME"]) as instance:
+        for stage in build_stages(plan):
+            for key in stage.partition_keys(plan, "pilot"):
+                definitions.resolve_job_def(stage.job_name).execute_in_process(
+                    instance=instance, partition_key=key
+                )
+    of_assets = newest_tags(project)
+    for name, tags in recorded.items():
+        assert [*tags] == [*of_assets[name]], name
+    compared = {
+        f"dagster/input_data_version/small/{name}" for name in ("prompt_file", "price_list")
+    } | {"dagster/data_version"}
+    for name, tags in recorded.items():
+        for tag in () if name in LOOKING_BACK else compared & tags.keys():
+            assert tags[tag] == of_assets[name][tag], (name, tag)
+        if rows_of(plan)[name].settings is not None:
+            assert tags["dagster/code_version"] == of_assets[name]["dagster/code_version"]
+
+
+def newest_tags(project: SmallProject) -> dict[str, dict[str, str]]:
+    """Return the tags of the newest materialisation of every asset, in alphabetical order."""
+    plan = load_plan(project.config_path, project.environment)
+    with dg.DagsterInstance.from_config(project.environment["DAGSTER_HOME"]) as instance:
+        return {
+            name: dict(sorted((event.asset_materialization.tags or {}).items()))
+            for name in rows_of(plan)
+            if (event := instance.get_latest_materialization_event(asset_key(plan, name)))
+            and event.asset_materialization
+        }

@@ -83,7 +83,7 @@ _RESULTS: Mapping[str, Any] = {
     "folder": dg.MaterializeResult,
 }
 
-_GPU_POOL = "gpu"
+GPU_POOL = "gpu"
 GPU_STEP_TAGS: JsonObject = {
     "dagster-celery/queue": "gpu",
     "dagster-k8s/config": {
@@ -147,9 +147,75 @@ def check_result(check: Check) -> dg.AssetCheckResult:
     )
 
 
-def check_evaluation(key: dg.AssetKey, check: Check) -> dg.AssetCheckEvaluation:
-    """Return a check's result as an event, for callers that report it themselves."""
-    return dg.AssetCheckEvaluation(**{**check_result(check)._asdict(), "asset_key": key})
+def check_evaluation(
+    key: dg.AssetKey, check: Check, partition: str | None = None
+) -> dg.AssetCheckEvaluation:
+    """Return a check's result as an event, for callers that report it themselves.
+
+    Args:
+        partition: What it looked at, where a run looks at several partitions: Dagster keeps one
+            result a run for each, and for all that have none together.
+    """
+    result = {**check_result(check)._asdict(), "asset_key": key, "partition": partition}
+    return dg.AssetCheckEvaluation(**result)
+
+
+def log_made(
+    context: dg.OpExecutionContext,
+    materialization: dg.AssetMaterialization,
+    checks: Iterable[Check],
+    *,
+    partition: str | None = None,
+) -> None:
+    """Record what a step made that is no asset of the graph, and what its checks found.
+
+    Args:
+        partition: What the checks looked at, where a run looks at several partitions.
+    """
+    context.log_event(materialization)
+    for check in checks:
+        # The method accepts it, although its annotations do not list the type.
+        evaluation = check_evaluation(materialization.asset_key, check, partition)
+        context.log_event(cast("Any", evaluation))
+
+
+def recorded_metadata(stored: Made[Any], recipe: Recipe | None) -> dict[str, Any]:
+    """Return the metadata of what is stored, with its recipe, in Dagster's types."""
+    metadata = {name: _metadata_value(value) for name, value in stored.metadata.items()}
+    return metadata | ({} if recipe is None else {MADE_FROM: dg.MetadataValue.json(dict(recipe))})
+
+
+def provenance_tags(
+    book: RecipeBook, row: AssetRow, recipe: Recipe, *, pointer: int, run_id: str
+) -> dict[str, str]:
+    """Return the tags by which Dagster itself knows what an asset was made from.
+
+    Its pages mark by them what is not in sync; it writes them for assets of the graph alone. It
+    compares the versions of inputs that have no partitions, and looks for events of the others
+    that came later.
+
+    Args:
+        book: The recipes, which know the inputs as they were observed.
+        recipe: What the asset is made from.
+        pointer: The newest event before anything was read.
+        run_id: The run's, which stands for the version of an asset without settings.
+    """
+    tags = {
+        "dagster/code_version": _code_version(book.plan, row) or run_id,
+        "dagster/data_version_is_user_provided": "true",
+    }
+    observed = {each.asset: each.version for each in book.inputs if each.partition is None}
+    for name in dict.fromkeys((*row.inputs_among(book.rows), *row.after)):
+        if name in book.rows:
+            read = {place: version for place, version in recipe.items() if place.split()[0] == name}
+            key = asset_key(book.plan, name).to_user_string()
+            tags[f"dagster/input_data_version/{key}"] = observed.get(name) or fingerprint(read)[:40]
+            tags[f"dagster/input_event_pointer/{key}"] = str(pointer)
+    return tags
+
+
+def _code_version(plan: TournamentPlan, row: AssetRow) -> str | None:
+    return None if row.settings is None else fingerprint(row.settings(plan))
 
 
 @dataclass(frozen=True)
@@ -176,7 +242,7 @@ class _Step:
     @property
     def pool(self) -> str | None:
         """The pool whose slots limit how many such steps run at once."""
-        return _GPU_POOL if self.row.where.on_gpu(self.plan) else None
+        return GPU_POOL if self.row.where.on_gpu(self.plan) else None
 
     def edge_from(self, name: str) -> Edge:
         """Return the edge from an asset that it loads, or that comes before it."""
@@ -327,7 +393,7 @@ def _build_asset(step: _Step) -> dg.AssetsDefinition:
         },
         deps=step.deps(row.after),
         pool=step.pool,
-        code_version=None if row.settings is None else fingerprint(row.settings(plan)),
+        code_version=_code_version(plan, row),
         op_tags=GPU_STEP_TAGS if step.pool else None,
         io_manager_key=manager and f"{step.prefix}{manager}",
         dagster_type=_STORED_TYPES.get(row.stored_as),
@@ -411,21 +477,17 @@ def _build_reporting_op(step: _Step) -> dg.OpDefinition:
             asset_partitions_def=definition,
         )
         tables.handle_output(output, result.value)
-        context.log_event(
-            dg.AssetMaterialization(
-                asset_key=key,
-                partition=dg.MultiPartitionKey(partition),
-                metadata={
-                    **(result.metadata or {}),
-                    **output.get_logged_metadata(),
-                    **{check.name: check.passed for check in made.checks},
-                },
-                tags={DATA_VERSION_TAG: cast("dg.DataVersion", result.data_version).value},
-            )
+        materialization = dg.AssetMaterialization(
+            asset_key=key,
+            partition=dg.MultiPartitionKey(partition),
+            metadata={
+                **(result.metadata or {}),
+                **output.get_logged_metadata(),
+                **{check.name: check.passed for check in made.checks},
+            },
+            tags={DATA_VERSION_TAG: cast("dg.DataVersion", result.data_version).value},
         )
-        for check in made.checks:
-            # The method accepts it, although its annotations do not list the type.
-            context.log_event(cast("Any", check_evaluation(key, check)))
+        log_made(context, materialization, made.checks)
 
     types = {"context": dg.OpExecutionContext, tables_key: dg.ResourceParam[dg.IOManager]}
     step.declare(compute, types, result=None)
@@ -543,10 +605,7 @@ def _result(
         **({} if row.stored_as == "folder" else {"value": stored.value}),
         data_version=dg.DataVersion(str(stored.version)),
         tags=tags,
-        metadata={
-            **{name: _metadata_value(value) for name, value in stored.metadata.items()},
-            **({} if recipe is None else {MADE_FROM: dg.MetadataValue.json(dict(recipe))}),
-        },
+        metadata=recorded_metadata(stored, recipe),
         check_results=[check_result(check) for check in stored.checks],
     )
 

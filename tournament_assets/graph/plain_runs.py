@@ -1,8 +1,8 @@
-"""Runs the graph's table without Dagster: every row's function, called in the jobs' order.
+"""Runs the graph's table in this process: every row's function, called in the jobs' order.
 
-The same functions get the same inputs, options and resources as their steps in Dagster, so every
-table has the same contents: one table, two engines. Nothing is recorded for the UI. What is paid
-for goes to the same ledger, by the same settlement and within the same budget.
+The same functions get the same inputs, options and resources as the assets' steps in the UI, so
+every table has the same contents. What is paid for goes to the same ledger, by the same settlement
+and within the same budget. Nothing here records a run; `automation/stage_runs.py` does, in Dagster.
 """
 
 import logging
@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
@@ -32,6 +32,7 @@ from tournament_assets.graph.rows import (
     Axis,
     Input,
     JobRow,
+    Log,
     Step,
     axis_loaded_over,
     axis_names,
@@ -42,6 +43,7 @@ from tournament_assets.graph.table import JOBS, jobs_of, rows_of
 from tournament_assets.ledger import Ledger
 from tournament_assets.project.plan import TournamentPlan
 from tournament_assets.project.project_files import load_rubrics
+from tournament_assets.provenance.origins import Records
 from tournament_assets.providers.openers import JudgeConnection
 from tournament_assets.responses.entrant_responses import Resources
 from tournament_assets.responses.local_responses import Generator, release_models
@@ -49,10 +51,34 @@ from tournament_assets.storage.tables import StoredTable, WrittenTable, make_tab
 from tournament_assets.storage.tables import rows_of as rows_of_table
 from tournament_assets.tournament.config import Mode
 
+if TYPE_CHECKING:
+    from upath import UPath
+
 _LOG = logging.getLogger(__name__)
 
 StepListener = Callable[[str, str], object]
 """Called with what a step does, and its partition's readable name."""
+
+
+def path_of(
+    root: "Path | UPath", plan: TournamentPlan, row: AssetRow, partition: str
+) -> "Path | UPath":
+    """Return where an asset's partition is stored.
+
+    Args:
+        root: Where assets are kept.
+        partition: As Dagster writes it, such as `factuality|pilot`.
+    """
+    *names, last = partition.split("|")
+    return root.joinpath(plan.tournament_id, row.name, *names, f"{last}{row.suffix}")
+
+
+def refuse_blocked(row: AssetRow, plan: TournamentPlan, made: Made[Any]) -> None:
+    """Raise a `WorkError` if a check failed that stops what comes next."""
+    blocking = row.blocking_checks(plan)
+    failed = [each for each in made.checks if each.is_error and not each.passed]
+    if stops := [each.sentence for each in failed if each.name in blocking]:
+        raise WorkError("; ".join(stops))
 
 
 @dataclass(frozen=True)
@@ -150,11 +176,7 @@ def run_plainly(
             given.
         on_done: Called when a partition of a step has succeeded.
     """
-    with (
-        tempfile.TemporaryDirectory(prefix="tournament-") as temporary,
-        closing(Ledger(plan.project.ledger_url)) as ledger,
-    ):
-        engine = _Engine(plan, options, folder, Path(temporary), ledger)
+    with open_engine(plan, options, folder=folder) as engine:
         engine.take(values or {})
         needed = engine.needed(until)
         for job in jobs_of(plan):
@@ -178,18 +200,48 @@ class _OpenLedger:
         yield self.ledger
 
 
-class _Engine:
-    """Calls the functions of rows with what they ask for, and keeps what they make."""
+@contextmanager
+def open_engine(
+    plan: TournamentPlan,
+    options: RunOptions,
+    *,
+    folder: "Path | UPath | None",
+    records: Records | None = None,
+) -> "Iterator[Engine]":
+    """Open the ledger and a temporary folder for the time of a run.
+
+    Args:
+        options: The run's.
+        folder: Where tables are kept, in the layout in which Dagster keeps them; nowhere unless
+            given.
+        records: What is recorded of assets; by default what this engine makes.
+    """
+    with (
+        tempfile.TemporaryDirectory(prefix="tournament-") as temporary,
+        closing(Ledger(plan.project.ledger_url)) as ledger,
+    ):
+        yield Engine(plan, options, folder, Path(temporary), ledger, records)
+
+
+class Engine:
+    """Calls the functions of rows with what they ask for, and keeps what they make.
+
+    Attributes:
+        told: The options that it passes to the assets' functions, by name.
+        done: What was made.
+    """
 
     def __init__(
         self,
         plan: TournamentPlan,
         options: RunOptions,
-        folder: Path | None,
+        folder: "Path | UPath | None",
         temporary: Path,
         ledger: Ledger,
+        records: Records | None = None,
     ) -> None:
         self._plan, self._options = plan, options
+        self._records = records or self._recorded
         self._rows = rows_of(plan)
         environment = plan.project.environment
         self._folder, self._temporary = folder, temporary
@@ -200,7 +252,7 @@ class _Engine:
         )
         self._started_at = datetime.now(UTC).replace(microsecond=0)
         rubrics = load_rubrics(plan.config, plan.project)
-        self._told = options.told(plan, rubrics, self._started_at)
+        self.told = options.told(plan, rubrics, self._started_at)
         self.done = PlainRun(options.mode)
 
     def names_of(self, row: AssetRow) -> tuple[str, ...]:
@@ -267,14 +319,22 @@ class _Engine:
         try:
             for row in rows:
                 if (row.name, name) not in self.done.values:
-                    self._make(row, name)
+                    refuse_blocked(row, self._plan, self.make(row, name))
         except TournamentError as error:
             raise WorkError(f"{title} ({label}) failed: {error}") from error
         done(title, label)
 
-    def _make(self, row: AssetRow, name: str) -> None:
-        made = self._call(row, name)
-        stored = as_stored(made, row)
+    def make(
+        self, row: AssetRow, name: str, *, log: Log = _LOG, tags: Mapping[str, str] | None = None
+    ) -> Made[Any]:
+        """Make a partition of a row, keep it, and return it as it is stored.
+
+        Args:
+            name: The partition's entrant or dimension; empty without one.
+            log: Where the function writes what it says.
+            tags: The tags of the run.
+        """
+        stored = as_stored(self._call(row, name, log, tags or {}), row)
         place = (row.name, name)
         self.done.values[place] = self._kept(row, name, stored.value)
         self.done.metadata[place] = {
@@ -282,14 +342,7 @@ class _Engine:
             for each, value in stored.metadata.items()
         }
         self.done.checks[place] = tuple(stored.checks)
-        blocking = row.blocking_checks(self._plan)
-        stops = [
-            f"{each.name}: {each.description}"
-            for each in stored.checks
-            if each.name in blocking and each.is_error and not each.passed
-        ]
-        if stops:
-            raise WorkError("; ".join(stops))
+        return stored
 
     def _kept(self, row: AssetRow, name: str, value: Any) -> Any:
         """Write a value where values are kept, and return what is read of it."""
@@ -300,11 +353,11 @@ class _Engine:
             write_stored(row, value, path)
         return read_stored(row, path) if is_written else value
 
-    def _path(self, row: AssetRow, name: str, mode: Mode) -> Path:
-        folder = (self._folder or self._temporary) / self._plan.tournament_id / row.name / name
-        return folder / f"{mode}{row.suffix}"
+    def _path(self, row: AssetRow, name: str, mode: Mode) -> "Path | UPath":
+        root = self._folder or self._temporary
+        return path_of(root, self._plan, row, f"{name}|{mode}" if name else mode)
 
-    def _call(self, row: AssetRow, name: str) -> Made[Any]:
+    def _call(self, row: AssetRow, name: str, log: Log, tags: Mapping[str, str]) -> Made[Any]:
         """Call a row's function with what it asks for."""
         assets = {
             asset: self._input(row, self._rows[asset], how, name)
@@ -316,10 +369,10 @@ class _Engine:
             "config": lambda: self._plan.config,
             "mode": lambda: self._options.mode,
             "dimension": lambda: name,
-            "step": lambda: Step(plan, self._options.mode, name, _LOG, self._recorded),
+            "step": lambda: Step(plan, self._options.mode, name, log, self._records, tags),
             "started_at": lambda: self._started_at,
             "upstream": dict,
-            "options": lambda: row.told(self._told),
+            "options": lambda: row.told(self.told),
             "resources": lambda: self._resources,
             "ledger": lambda: self._resources.ledger,
             "judge": lambda: self._resources.judge,

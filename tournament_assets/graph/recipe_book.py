@@ -51,7 +51,7 @@ UP_TO_DATE = "up_to_date"
 
 @dataclass(frozen=True)
 class RecipeBook:
-    """The recipes of one tournament, as they are until `forget` is called.
+    """The recipes of one tournament, as they are when they are first read.
 
     Attributes:
         plan: The tournament.
@@ -65,12 +65,14 @@ class RecipeBook:
     told: Mapping[str, Rubric] = field(default_factory=dict)
     known: Sequence[InputVersion] | None = None
     _versions: dict[str, Mapping[str, str]] = field(default_factory=dict)
+    _stored: dict[Place, str | None] = field(default_factory=dict)
     _newest: dict[Place, dg.EventLogRecord | None] = field(default_factory=dict)
 
-    def forget(self) -> None:
-        """Read again what is stored, after something has run."""
-        self._versions.clear()
-        self._newest.clear()
+    def note(self, place: Place, version: str) -> None:
+        """Take note of what was made since, and of its content hash."""
+        self._newest.pop(place, None)
+        self._latest.pop(place.asset, None)
+        self._stored[place] = short(version)
 
     @cached_property
     def rows(self) -> Mapping[str, AssetRow]:
@@ -90,9 +92,16 @@ class RecipeBook:
 
     def version(self, place: Place) -> str | None:
         """Return the version of an input as it is now, or of what is stored last; None without."""
-        if place.asset not in self._versions:
-            self._versions[place.asset] = self._versions_of(place.asset)
-        return self._versions[place.asset].get(place.partition)
+        row = self.rows.get(place.asset)
+        if row is None or row.stored_as == "file":
+            if place.asset not in self._versions:
+                self._versions[place.asset] = self._versions_of(place.asset)
+            return self._versions[place.asset].get(place.partition)
+        if place not in self._stored:
+            record = self.newest(place)
+            made = record and record.asset_materialization
+            self._stored[place] = short((made.tags or {})[DATA_VERSION_TAG]) if made else None
+        return self._stored[place]
 
     def _versions_of(self, asset: str) -> Mapping[str, str]:
         if asset not in self.rows:
@@ -103,19 +112,12 @@ class RecipeBook:
                 name: str(InputVersion(name, each.content_hash, f"v{each.version}"))
                 for name, each in self.told.items()
             }
-        if self.rows[asset].stored_as == "file":
-            inputs = read_inputs(self.plan, asset) if self.known is None else self.known
-            return {
-                each.partition or "": str(each)
-                for each in inputs
-                if each.asset == asset and each.version is not None
-            }
-        by_partition = self.instance.event_log_storage.get_latest_tags_by_partition(
-            asset_key(self.plan, asset),
-            dg.DagsterEventType.ASSET_MATERIALIZATION,
-            [DATA_VERSION_TAG],
-        )
-        return {name: short(tags[DATA_VERSION_TAG]) for name, tags in by_partition.items()}
+        inputs = read_inputs(self.plan, asset) if self.known is None else self.known
+        return {
+            each.partition or "": str(each)
+            for each in inputs
+            if each.asset == asset and each.version is not None
+        }
 
     def recipe(self, place: Place) -> Recipe:
         """Return what a partition would be made from now."""
@@ -128,9 +130,23 @@ class RecipeBook:
     def newest(self, place: Place) -> dg.EventLogRecord | None:
         """Return the newest materialisation of a partition; None if it was never made."""
         if place not in self._newest:
-            fetch = self.instance.fetch_materializations
-            self._newest[place] = newest_record(fetch, self.plan, place)
+            latest = self._latest.get(place.asset)
+            made = latest and latest.asset_materialization
+            if made is None or str(made.partition or "") != place.partition:
+                latest = newest_record(self.instance.fetch_materializations, self.plan, place)
+            self._newest[place] = latest
         return self._newest[place]
+
+    @cached_property
+    def _latest(self) -> dict[str, dg.EventLogRecord]:
+        """The newest materialisation of every asset, whichever its partition, by one query."""
+        made = [name for name, row in self.rows.items() if row.stored_as != "file"]
+        records = self.instance.get_asset_records([asset_key(self.plan, name) for name in made])
+        return {
+            record.asset_entry.asset_key.path[-1]: latest
+            for record in records
+            if (latest := record.asset_entry.last_materialization_record) is not None
+        }
 
     def kept(
         self,

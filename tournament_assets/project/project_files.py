@@ -56,6 +56,11 @@ class Project:
         """The SQLAlchemy URL of the ledger."""
         return self.environment.get("TOURNAMENT_LEDGER_URL") or default_ledger_url(self.folder)
 
+    @property
+    def storage(self) -> str:
+        """Where assets are kept: a folder or a URL."""
+        return self.environment.get("TOURNAMENT_STORAGE") or str(self.folder / "storage")
+
     def resolve(self, location: Location, *, what: str, key: str = "") -> Path:
         """Return the file or folder that a config names.
 

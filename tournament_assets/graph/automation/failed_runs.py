@@ -1,49 +1,43 @@
-"""What failed in a run that was executed in this process: its error, and its checks."""
+"""What failed in a run of this process: its errors, and its checks."""
 
-from typing import NoReturn
+from collections.abc import Sequence
 
 import dagster as dg
 
-from tournament_assets.foundation.errors import InterruptedWorkError, WorkError
-from tournament_assets.graph.automation.jobs import Stage
+from tournament_assets.foundation.errors import (
+    InterruptedWorkError,
+    TournamentError,
+    WorkError,
+)
 from tournament_assets.graph.outputs import Check
 
-_INTERRUPTED = "DagsterExecutionInterruptedError"
-_CHECK_FAILED = "DagsterAssetCheckFailedError"
 
-
-def raise_failure(result: dg.ExecuteInProcessResult, stage: Stage, label: str) -> NoReturn:
-    """Raise a `WorkError` that says why a run failed; `InterruptedWorkError` if it was stopped.
+def failure_of(errors: Sequence[tuple[str, BaseException]]) -> BaseException:
+    """Return the error that says why the steps of a run failed.
 
     Args:
-        stage: The stage that it was.
-        label: Its partition as people read it; empty if it has none.
+        errors: What each of them raised, after the step as people read it. An interrupt comes last:
+            it ends the run.
     """
-    for event in result.all_events:
-        data = event.event_specific_data
-        error = getattr(data, "error", None)
-        if not event.is_failure or error is None:
-            continue
-        cause = error
-        while cause.cause is not None:
-            cause = cause.cause
-        where = f"{stage.title} ({label})" if label else stage.title
-        message = _own_message(cause.message)
-        if message.endswith(_INTERRUPTED):
-            raise InterruptedWorkError(
-                f"{where} was interrupted; what was generated and judged until then is in the "
-                "ledger: run the same command again to go on"
-            )
-        if _CHECK_FAILED in message:
-            message = "; ".join(check.sentence for check in failed_checks(result, only_errors=True))
-        raise WorkError(f"{where} failed: {message}")
-    raise WorkError(f"{stage.title} failed; see the run in the UI")
+    if not errors:
+        # Somebody interrupted it between two steps.
+        return KeyboardInterrupt()
+    where, last = errors[-1]
+    if isinstance(last, dg.DagsterExecutionInterruptedError | KeyboardInterrupt):
+        return InterruptedWorkError(
+            f"{where} was interrupted; what was generated and judged until then is in the "
+            "ledger: run the same command again to go on"
+        )
+    failure = WorkError("\n".join(f"{step} failed: {_sentence(error)}" for step, error in errors))
+    failure.__cause__ = last
+    return failure
 
 
-def _own_message(message: str) -> str:
-    """Drop the module path that a serialised exception's message begins with."""
-    head, separator, rest = message.strip().partition(": ")
-    return rest if separator and head.startswith("tournament_assets.") else message.strip()
+def _sentence(error: BaseException) -> str:
+    while error.__cause__ is not None and not isinstance(error, TournamentError):
+        error = error.__cause__
+    is_ours = isinstance(error, TournamentError)
+    return str(error) if is_ours else f"{type(error).__name__}: {error}"
 
 
 def recorded_check(evaluation: dg.AssetCheckEvaluation) -> Check:
@@ -51,17 +45,3 @@ def recorded_check(evaluation: dg.AssetCheckEvaluation) -> Check:
     metadata = {name: value.value for name, value in evaluation.metadata.items()}
     name, description = evaluation.check_name, evaluation.description or ""
     return Check(name, passed=evaluation.passed, description=description, metadata=metadata)
-
-
-def failed_checks(result: dg.ExecuteInProcessResult, *, only_errors: bool = False) -> list[Check]:
-    """Return the failed checks of a run.
-
-    Args:
-        only_errors: Leave out those that only warn.
-    """
-    return [
-        recorded_check(evaluation)
-        for evaluation in result.get_asset_check_evaluations()
-        if not evaluation.passed
-        and not (only_errors and evaluation.severity is not dg.AssetCheckSeverity.ERROR)
-    ]

@@ -25,6 +25,7 @@ from tournament_assets.graph.automation.reruns import (
 )
 from tournament_assets.graph.outputs import Check
 from tournament_assets.graph.partitions import asset_key
+from tournament_assets.graph.plain_runs import path_of
 from tournament_assets.graph.recipe_book import MADE_WITH_TAG, UP_TO_DATE, RecipeBook, made_with
 from tournament_assets.graph.recipes import Place
 from tournament_assets.graph.rows import AssetRow
@@ -55,11 +56,11 @@ class FreshWork:
     storage: str
     options: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     always: frozenset[str] = frozenset()
-    _found: dict[str, Sequence[dg.AssetCheckEvaluation]] = field(default_factory=dict)
+    _found: dict[str, Sequence[dg.EventLogEntry]] = field(default_factory=dict)
 
     @cached_property
     def book(self) -> RecipeBook:
-        """The tournament's recipes; call `forget` when something has run."""
+        """The tournament's recipes; call `note` when something was made."""
         return RecipeBook(self.plan, self.instance, known=read_inputs(self.plan))
 
     def to_run(self, stage: Stage) -> WorkOfStage:
@@ -76,10 +77,9 @@ class FreshWork:
             for check in self._failed_checks(name, record)
         ]
 
-    def path_of(self, name: str, partition: PartitionKey) -> upath.UPath:
+    def path_of(self, name: str, partition: PartitionKey) -> "Path | upath.UPath":
         """Return where an asset's partition is stored."""
-        *folders, last = [self.plan.tournament_id, name, *str(partition).split("|")]
-        return upath.UPath(self.storage).joinpath(*folders, f"{last}{self._rows[name].suffix}")
+        return path_of(upath.UPath(self.storage), self.plan, self._rows[name], str(partition))
 
     def directory(self) -> Path | None:
         """Return the newest run directory that is recorded; None if there is none."""
@@ -117,18 +117,23 @@ class FreshWork:
     def _failed_checks(
         self, name: str, record: dg.EventLogRecord
     ) -> Iterable[dg.AssetCheckEvaluation]:
-        """Return what the run that made something found; a check's own record has no partition."""
+        """Return what the step that made something found."""
         if record.run_id not in self._found:
             self._found[record.run_id] = [
-                cast("dg.AssetCheckEvaluation", each.event_log_entry.asset_check_evaluation)
+                each.event_log_entry
                 for each in self.instance.get_records_for_run(
                     record.run_id, of_type=dg.DagsterEventType.ASSET_CHECK_EVALUATION
                 ).records
             ]
-        key = asset_key(self.plan, name)
+        key, step = asset_key(self.plan, name), record.event_log_entry.step_key
+        evaluations = [
+            cast("dg.AssetCheckEvaluation", entry.asset_check_evaluation)
+            for entry in self._found[record.run_id]
+            if entry.step_key == step
+        ]
         return [
             each
-            for each in self._found[record.run_id]
+            for each in evaluations
             if each.asset_key == key and not each.passed and each.check_name != UP_TO_DATE
         ]
 

@@ -1,22 +1,46 @@
-"""Runs of a mode's stages in this process, one Dagster run per partition, and what came of them."""
+"""One Dagster run of a mode in this process, with a step for each partition of a stage.
 
+The engine of `graph/plain_runs.py` makes what a step is for; the step records it.
+"""
+
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from dataclasses import replace
+from typing import Any, cast
 
 import dagster as dg
 
-from tournament_assets.graph.automation.failed_runs import failed_checks, raise_failure
+from tournament_assets.graph.adapter import (
+    GPU_POOL,
+    check_evaluation,
+    log_made,
+    provenance_tags,
+    recorded_metadata,
+)
+from tournament_assets.graph.assets.judging import rubrics_told
+from tournament_assets.graph.automation.failed_runs import failure_of
 from tournament_assets.graph.automation.fresh_work import FreshWork
 from tournament_assets.graph.automation.jobs import (
     Stage,
     build_stages,
     not_yet_observed,
     observations,
-    op_configs,
 )
 from tournament_assets.graph.automation.reruns import PartitionKey, WorkOfStage
 from tournament_assets.graph.local_runs import PROCESS_TAG
 from tournament_assets.graph.outputs import Check
+from tournament_assets.graph.partitions import asset_key, partitions_over
+from tournament_assets.graph.plain_runs import Engine, refuse_blocked
+from tournament_assets.graph.recipe_book import (
+    DATA_VERSION_TAG,
+    MADE_WITH_TAG,
+    ROOT,
+    RecipeBook,
+    made_with,
+    up_to_date,
+)
+from tournament_assets.graph.recipes import Place
+from tournament_assets.graph.rows import MODE, AssetRow
 from tournament_assets.graph.run_options import RunOptions, asks_again
 from tournament_assets.graph.run_summaries import RunSummary, summarise_run
 from tournament_assets.graph.table import row_of, rows_of
@@ -30,56 +54,58 @@ StageListener = Callable[[Stage, str], object]
 
 
 class StageRunner:
-    """Runs the stages of a mode in order, with one Dagster run per partition."""
+    """Runs the stages of a mode in order.
+
+    A partition that fails does not stop the others of its stage; what comes after them does not
+    begin.
+
+    Args:
+        storage: Where assets are kept: a folder or a URL.
+    """
 
     def __init__(
         self,
         plan: TournamentPlan,
         options: RunOptions,
-        told: Mapping[str, Any],
-        definitions: dg.Definitions,
+        engine: Engine,
         instance: dg.DagsterInstance,
         storage: str,
         was_interrupted: Callable[[], bool],
     ) -> None:
-        self._plan, self._options, self._told = plan, options, told
-        self._definitions, self._instance = definitions, instance
-        self._was_interrupted = was_interrupted
+        self._plan, self._options, self._engine = plan, options, engine
+        self._instance, self._was_interrupted = instance, was_interrupted
         self._rows = rows_of(plan)
         self._fresh = FreshWork(
             plan,
             options.mode,
             instance=instance,
             storage=storage,
-            options={name: row.told(told) for name, row in self._rows.items()},
-            always=frozenset(name for name, row in self._rows.items() if asks_again(row, told)),
+            options={name: row.told(engine.told) for name, row in self._rows.items()},
+            always=frozenset(
+                name for name, row in self._rows.items() if asks_again(row, engine.told)
+            ),
         )
-        self._tags = {
-            "tournament": plan.tournament_id,
-            "mode": options.mode,
-            PROCESS_TAG: own_identity(),
-        }
+        self._work: dict[str, WorkOfStage] = {}
         self._metadata: dict[str, list[Mapping[str, Any]]] = {}
         self._failed: list[Check] = []
+        self._errors: list[tuple[str, BaseException]] = []
 
     def run(self, on_start: StageListener, on_done: StageListener, on_fresh: StageListener) -> None:
         """Run what has to run; an interrupt is raised once the partition under way has ended."""
         for observation in observations(self._plan, not_yet_observed(self._fresh.book)):
             self._instance.report_runless_asset_event(observation)
-        for stage, work in self._stages():
-            for key in stage.partition_keys(self._plan, self._options.mode):
-                label = str(key).replace("|", " · ")
-                if key not in work:
-                    self._failed += self._fresh.warnings(stage.assets, key)
-                    on_fresh(stage, label)
-                    continue
-                on_start(stage, label)
-                self._run_partition(stage, key, work[key], label)
-                on_done(stage, label)
-                if self._was_interrupted():
-                    # Dagster checks for an interrupt between events, and forgets a later one; one
-                    # that arrives during an import may look like a failed import.
-                    raise KeyboardInterrupt
+        self._on_start, self._on_done, self._on_fresh = on_start, on_done, on_fresh
+        stages = [
+            stage
+            for stage in build_stages(self._plan)
+            if not self._options.passes_over(stage.prepares)
+        ]
+        while stages and not self._work_of(stages[0]):
+            for key in self._partitions(stages[0]):
+                self._pass_over(stages[0], key)
+            del stages[0]
+        if stages:
+            self._run_recorded(stages)
 
     def summary(self) -> RunSummary:
         """Return what the run has to show."""
@@ -95,54 +121,154 @@ class StageRunner:
             failed=self._failed,
         )
 
-    def _stages(self) -> Iterator[tuple[Stage, WorkOfStage]]:
-        """Yield each stage and its work, which is known only once the earlier stages have run."""
-        stages = build_stages(self._plan)
-        for stage in stages:
-            if self._options.passes_over(stage.prepares):
-                continue
+    def _partitions(self, stage: Stage) -> list[dg.MultiPartitionKey | str]:
+        return stage.partition_keys(self._plan, self._options.mode)
+
+    def _work_of(self, stage: Stage) -> WorkOfStage:
+        """Return a stage's work, which is known only once the earlier stages have run."""
+        if stage.name not in self._work:
             asks = (
                 key.path[-1] == stage.prepares
-                for later in stages
+                for later in build_stages(self._plan)
                 if stage.prepares in later.assets
                 for assets in self._fresh.to_run(later).values()
                 for key in assets
             )
-            if self._options.everything or any(asks):
-                yield stage, dict.fromkeys(stage.partition_keys(self._plan, self._options.mode), ())
-            else:
-                yield stage, self._fresh.to_run(stage)
+            self._work[stage.name] = (
+                dict.fromkeys(self._partitions(stage), ())
+                if self._options.everything or any(asks)
+                else self._fresh.to_run(stage)
+            )
+        return self._work[stage.name]
 
-    def _run_partition(
-        self,
-        stage: Stage,
-        partition: PartitionKey,
-        assets: Sequence[dg.AssetKey],
-        label: str,
-    ) -> None:
-        names = [each.path[-1] for each in assets] or stage.assets
-        result = self._definitions.resolve_job_def(stage.job_name).execute_in_process(
+    def _run_recorded(self, stages: Sequence[Stage]) -> None:
+        steps = [[*self._steps(stage)] for stage in stages]
+
+        @dg.job(
+            name=self._plan.job(self._options.mode),
+            partitions_def=partitions_over(self._plan.config, MODE),
+            executor_def=dg.in_process_executor,
+        )
+        def recorded() -> None:
+            before: list[Any] = []
+            for together in steps:
+                before = [step(before) if before else step() for step in together]
+
+        result = recorded.execute_in_process(
             instance=self._instance,
-            partition_key=partition,
+            partition_key=self._options.mode,
             # Dagster's own log would bury the progress; it is all in the UI.
-            run_config={
-                **op_configs(self._plan, names, self._told),
-                "loggers": {"console": {"config": {"log_level": "CRITICAL"}}},
+            run_config={"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}},
+            tags={
+                "tournament": self._plan.tournament_id,
+                "mode": self._options.mode,
+                PROCESS_TAG: own_identity(),
             },
-            tags={**self._tags, "stage": stage.name},
-            asset_selection=list(assets) or None,
             raise_on_error=False,
         )
-        self._fresh.book.forget()
         if not result.success:
-            raise_failure(result, stage, label)
-        for event in result.get_asset_materialization_events():
-            made = event.step_materialization_data.materialization
-            self._metadata.setdefault(made.asset_key.path[-1], []).append(
-                {name: each.value for name, each in made.metadata.items()}
-            )
-        kept = [name for name in stage.assets if name not in names]
-        self._failed += [*self._fresh.warnings(kept, partition), *failed_checks(result)]
-        if not any(self._rows[name].where.on_gpu(self._plan) for name in stage.assets):
-            # The judge can take hours; do not hold the GPU meanwhile.
-            release_models()
+            raise failure_of(self._errors)
+
+    def _steps(self, stage: Stage) -> Iterator[dg.OpDefinition]:
+        """Yield the step of each partition of a stage; Dagster would order them by their names."""
+        on_gpu = any(self._rows[name].where.on_gpu(self._plan) for name in stage.assets)
+        for number, key in enumerate(self._partitions(stage)):
+            name = str(key).rpartition("|")[0]
+            yield dg.op(
+                name=re.sub(r"\W", "_", f"{stage.name}__{name}" if name else stage.name),
+                description=stage.title,
+                ins={"after": dg.In(dg.Nothing)},
+                out=dg.Out(dg.Nothing),
+                pool=GPU_POOL if on_gpu else None,
+                tags={"dagster/priority": str(-number)},
+            )(self._computing(stage, key, holds_models=on_gpu))
+
+    def _computing(
+        self, stage: Stage, key: PartitionKey, *, holds_models: bool
+    ) -> Callable[[dg.OpExecutionContext], None]:
+        label = _label(key)
+
+        def compute(context: dg.OpExecutionContext) -> None:
+            if key not in self._work_of(stage):
+                self._pass_over(stage, key)
+                return
+            self._on_start(stage, label)
+            try:
+                self._make_all(stage, key, context)
+            except BaseException as error:
+                self._errors.append((f"{stage.title} ({label})", error))
+                raise
+            finally:
+                self._engine.done.values.clear()
+            self._on_done(stage, label)
+            if not holds_models:
+                # The judge can take hours; do not hold the GPU meanwhile.
+                release_models()
+            if self._was_interrupted():
+                # Dagster checks for an interrupt between events, and forgets a later one; one
+                # that arrives during an import may look like a failed import.
+                raise KeyboardInterrupt
+
+        return compute
+
+    def _pass_over(self, stage: Stage, key: PartitionKey) -> None:
+        self._failed += self._fresh.warnings(stage.assets, key)
+        self._on_fresh(stage, _label(key))
+
+    def _make_all(self, stage: Stage, key: PartitionKey, context: dg.OpExecutionContext) -> None:
+        """Make the assets of a stage that have to run, in order, and record each."""
+        chosen = {asset.path[-1] for asset in self._work_of(stage)[key]} or {*stage.assets}
+        self._failed += self._fresh.warnings({*stage.assets} - chosen, key)
+        rows = [self._rows[name] for name in stage.assets if name in chosen]
+        texts = {name: value for row in rows for name, value in row.told(self._engine.told).items()}
+        told = rubrics_told(texts.get("rubrics"), texts.get("instructions"))
+        # Inputs as they are now: what changes meanwhile is out of date afterwards.
+        book = replace(self._fresh.book, told=told, known=None, _versions={})
+        for row in rows:
+            self._make(row, key, context, book)
+
+    def _make(
+        self, row: AssetRow, key: PartitionKey, context: dg.OpExecutionContext, book: RecipeBook
+    ) -> None:
+        plan, options, place = self._plan, row.told(self._engine.told), Place(row.name, str(key))
+        pointer = self._instance.event_log_storage.get_maximum_record_id() or 0
+        recipe, run_id = book.recipe(place), context.run_id
+        tags = provenance_tags(self._fresh.book, row, recipe, pointer=pointer, run_id=run_id)
+        made = self._engine.make(
+            row, str(key).rpartition("|")[0], log=context.log, tags=context.run.tags
+        )
+        metadata = recorded_metadata(made, recipe)
+        if row.stored_as != "folder":
+            path = self._fresh.path_of(row.name, key)
+            metadata["path"] = dg.MetadataValue.path(str(path))
+        materialization = dg.AssetMaterialization(
+            asset_key=asset_key(plan, row.name),
+            partition=key,
+            metadata=metadata,
+            tags={
+                **tags,
+                **{f"dagster/partition/{axis}": name for axis, name in _axes_of(key).items()},
+                DATA_VERSION_TAG: str(made.version),
+                MADE_WITH_TAG: made_with(plan, row, options),
+            },
+        )
+        log_made(context, materialization, made.checks, partition=str(key))
+        for each in (book, self._fresh.book):
+            each.note(place, str(made.version))
+        checks = [*made.checks]
+        if row.name == ROOT:
+            checks.append(up_to_date(replace(book, told={}, _versions={})))
+            context.log_event(cast("Any", check_evaluation(materialization.asset_key, checks[-1])))
+        self._failed += [check for check in checks if not check.passed]
+        self._metadata.setdefault(row.name, []).append(
+            {name: each.value for name, each in materialization.metadata.items()}
+        )
+        refuse_blocked(row, plan, made)
+
+
+def _label(key: PartitionKey) -> str:
+    return str(key).replace("|", " · ")
+
+
+def _axes_of(key: PartitionKey) -> Mapping[str, str]:
+    return key.keys_by_dimension if isinstance(key, dg.MultiPartitionKey) else {}
