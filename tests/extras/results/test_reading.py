@@ -215,19 +215,20 @@ def test_battles_are_rated_as_by_battles_rate_and_claimed_of_as_scores_of_the_sa
     tmp_path: Path,
 ) -> None:
     path = tmp_path / "battles.jsonl"
-    rows = [(f"p{n % 60}", n % 4 == 0, n) for n in range(90)]
+    rows = [(f"p{n % 60}", ("tie", "a", "b", "a")[n % 4], n) for n in range(90)]
+    words = {"a": "model_a", "b": "model_b", "tie": "tie"}
     path.write_text(
         lines(
             [
                 {"question_id": prompt, "model_a": "a", "model_b": "b", "source": "human"}
-                | {"winner": "tie" if is_tie else "model_a"}
-                for prompt, is_tie, _ in rows
+                | {"winner": words[winner]}
+                for prompt, winner, _ in rows
             ]
         )
     )
     files = [tmp_path / "a.csv", tmp_path / "b.csv"]
     for name, file in zip("ab", files, strict=True):
-        scores = [(n, prompt, int(name == "a" or is_tie)) for prompt, is_tie, n in rows]
+        scores = [(n, prompt, int(winner in (name, "tie"))) for prompt, winner, n in rows]
         file.write_text(csv_of([["item", "prompt", "score"], *scores]))
     (of_battles,) = json.loads(claims(path, "--json").output)
     (of_scores,) = json.loads(claims(*files, "--group", "prompt", "--json").output)
