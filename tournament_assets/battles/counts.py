@@ -39,8 +39,8 @@ from tournament_assets.foundation.input_files import MOST_ROWS_BYTES, open_input
 from tournament_assets.ratings.bradley_terry import DrawWins, ResampledWins
 from tournament_assets.ratings.matches import Matches
 
-MANY_BATTLES = 65_536
-"""Files with more battles than these are counted unless a run wrote them."""
+MANY_DRAWS = 2**26
+"""Battles are counted once they and their resamples are more, unless a run wrote them."""
 
 MOST_PROMPTS = 2**20
 """Up to these, different prompts are told apart in order to count them."""
@@ -326,7 +326,7 @@ class BattlePool:
     resampling: Resampling
     preferences: str
     keeps: bool = False
-    counts_from: int | None = MANY_BATTLES
+    counts_from: int | None = None
     counts: dict[str | None, BattleCounts] | None = None
     tallies: dict[str | None, Counter[str]] = field(default_factory=dict)
     sources: Counter[str] = field(default_factory=Counter)

@@ -15,7 +15,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from tournament_assets.battles.columns import Preferences, code_battles, of_dimension
-from tournament_assets.battles.counts import MANY_BATTLES, BattleCounts, BattlePool
+from tournament_assets.battles.counts import MANY_DRAWS, BattleCounts, BattlePool
 from tournament_assets.foundation.errors import InputError
 from tournament_assets.foundation.formatting import Display, format_share, list_first
 from tournament_assets.foundation.json_lines import JsonObject
@@ -108,7 +108,7 @@ def rate_table(
     table: pa.Table, *, settings: RatingSettings, preferences: Preferences = "share", **how: Any
 ) -> list[BattleRatings]:
     """Rate the battles of a table, drawing prompts however many they are; see `rate_battles`."""
-    pool = BattlePool(settings.resampling, preferences, counts_from=None)
+    pool = BattlePool(settings.resampling, preferences)
     pool.add(table, begins_file=True)
     return rate_battles(pool, settings=settings, **how)
 
@@ -298,7 +298,7 @@ def _rank_notes(
 
 def _count_notes(counts: BattleCounts) -> list[str]:
     notes = [
-        f"more than {MANY_BATTLES:,} battles, or their counts: a resample gives each prompt a "
+        f"more than {MANY_DRAWS:,} battles in all resamples, or counts: a resample gives each prompt a "
         "Poisson weight instead of drawing prompts"
     ]
     if counts.has_more_prompts:

@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 from tournament_assets.battles.columns import Preferences
-from tournament_assets.battles.counts import MANY_BATTLES, BattlePool, UncountableError
+from tournament_assets.battles.counts import MANY_DRAWS, BattlePool, UncountableError
 from tournament_assets.battles.files import (
     TEXT,
     TEXT_OR_NUMBER,
@@ -151,7 +151,7 @@ def pool_battles(
 ) -> PooledBattles:
     """Read files of battles once, one after the other; the first that says how decides the rating.
 
-    More than `MANY_BATTLES` are counted unless a run has rated them otherwise or they have weights,
+    More than `MANY_DRAWS` in all resamples are counted unless a run has rated them otherwise or they have weights,
     samples or finer preferences; memory then grows with the models and not with the battles,
     unless the battles are kept.
 
@@ -173,7 +173,9 @@ def pool_battles(
         {**(saved or RatingSettings()).to_dict(), **(changes or {})}
     )
     require_resamples(settings)
-    counts_from = 0 if always else None if settings.entrants else MANY_BATTLES
+    counts_from = (
+        0 if always else None if settings.entrants else MANY_DRAWS // settings.n_bootstraps
+    )
     pool = BattlePool(settings.resampling, preferences, keeps=keeps, counts_from=counts_from)
     try:
         _add_files(pool, files, added)
