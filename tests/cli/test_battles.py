@@ -361,8 +361,11 @@ def test_counts_of_days_give_the_ratings_of_their_files_together(tmp_path: Path)
     assert json.loads(run("rate", days[1], *quick, *added))["ratings"] == together["ratings"]
     alone = json.loads(run("rate", "--add", tmp_path / "both", *quick, *method))
     assert alone["ratings"] == together["ratings"]
+    davidson = json.loads(run("rate", "--add", tmp_path / "both", *quick, "--method", "davidson"))
+    of_files = json.loads(run("rate", *days, *quick, "--method", "davidson"))
+    assert davidson["ratings"][0]["ratings"] == of_files["ratings"][0]["ratings"]
     refused = CliRunner().invoke(
         command.battles_group, ["rate", str(days[0]), *map(str, added), "--method", "elo"]
     )
     assert refused.exit_code == 2
-    assert "bradley-terry alone" in refused.output
+    assert "bradley-terry or davidson alone" in refused.output

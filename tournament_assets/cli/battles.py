@@ -15,22 +15,19 @@ from tournament_assets.battles.columns import (
     different_names,
     of_dimension,
 )
-from tournament_assets.battles.counts import CountedBattles
 from tournament_assets.battles.files import BattleFile, FormatOptions
 from tournament_assets.battles.rating import (
-    COUNTED_METHOD,
     USUAL_METHODS,
     BattleRatings,
     PairOrder,
     anchor_ratings,
     battle_methods,
+    need_every_battle,
     rate_battles,
-    require_resamples,
 )
 from tournament_assets.battles.registry import (
     FORMATS,
     WRITTEN_FORMATS,
-    count_battles,
     pool_battles,
     read_battles,
     read_responses,
@@ -174,7 +171,7 @@ def battles_export_command(
     type=click.Choice(["both", *battle_methods(), "all"]),
     default="both",
     show_default=True,
-    help="both: Elo and Bradley-Terry; bradley-terry alone reads any number of battles once.",
+    help="both: Elo and Bradley-Terry; Elo alone keeps every battle in memory.",
 )
 @click.option("--k-factor", type=float, metavar="K", help="The largest change one match can make.")
 @click.option(
@@ -223,7 +220,7 @@ def battles_export_command(
     "--save-counts",
     type=click.Path(path_type=Path, dir_okay=False),
     metavar="FILE",
-    help="Write what was counted of the battles, to be added later; by Bradley-Terry alone.",
+    help="Write what was counted of the battles, to be added later; no Elo.",
 )
 @click.option(
     "--add",
@@ -255,35 +252,26 @@ def battles_rate_command(
     tournament's config.
     """
     reading = {name: others.pop(name) for name in ("source", "baseline", "prompt_column")}
-    changes = {name: value for name, value in others.items() if value is not None}
     takes_counts = save_counts is not None or bool(added)
     if not files and not added:
         raise click.UsageError("Missing argument 'FILES...'.")
     methods = _methods(method, takes_counts=takes_counts, has_responses=responses is not None)
-    battles = None
-    if methods == [COUNTED_METHOD] and responses is None:
-        battles = count_battles(
-            files,
-            format_name=format_name,
-            options=FormatOptions(**reading),
-            changes=changes,
-            preferences=preferences,
-            added=added,
-            always=takes_counts,
-        )
-    if battles is None:
-        battles = pool_battles(make_each(lambda file: _read(file, format_name, reading), files))
-    saved = battles.settings or RatingSettings()
-    settings = RatingSettings.from_dict({**saved.to_dict(), **changes})
-    require_resamples(settings)
-    if save_counts is not None and isinstance(battles.battles, CountedBattles):
-        battles.battles.save(save_counts)
+    battles = pool_battles(
+        lambda: make_each(lambda file: _read(file, format_name, reading), files),
+        changes={name: value for name, value in others.items() if value is not None},
+        preferences=preferences,
+        keeps=responses is not None or need_every_battle(methods),
+        added=added,
+        always=takes_counts,
+    )
+    settings, pool = battles.settings, battles.pool
+    if save_counts is not None:
+        pool.save(save_counts)
     ratings = rate_battles(
-        battles.battles,
+        pool,
         settings=settings,
         dimensions=dimensions,
         methods=methods,
-        preferences=preferences,
         pairs=pairs,
         responses=None if responses is None else read_responses(responses),
     )
@@ -296,7 +284,7 @@ def battles_rate_command(
             "format": battles.formats[0],
             "files": [file.name for file in (*files, *added)],
             "warnings": list(battles.warnings),
-            "left_out": dict(battles.left_out),
+            "left_out": dict(sorted(pool.left_out.items())),
             "notes": list(battles.notes),
             "settings": settings.to_dict(),
             "ratings": [each.to_dict() for each in ratings],
@@ -306,11 +294,11 @@ def battles_rate_command(
         click.echo(show_controls(text))
         return
     listed, formats = ", ".join(map(str, (*files, *added))), ", ".join(battles.formats)
-    echo(f"{listed}: {battles.n_battles} battles, {formats}")
-    _print_left_out(battles.left_out, battles.notes)
+    echo(f"{listed}: {pool.n_battles} battles, {formats}")
+    _print_left_out(pool.left_out, battles.notes)
     for warning in battles.warnings:
         echo(f"  warning: {warning}")
-    if battles.settings is None:
+    if battles.saved is None:
         echo("  the file does not say how it was rated; the options and defaults apply")
     print_battle_ratings(
         ratings, Console(width=None if sys.stdout.isatty() else 100, highlight=False), settings
@@ -321,14 +309,16 @@ def _methods(method: str, *, takes_counts: bool, has_responses: bool) -> Sequenc
     """Return the rating methods that are meant by `--method`."""
     source = click.get_current_context().get_parameter_source("method")
     is_chosen = source is not click.core.ParameterSource.DEFAULT
-    if not takes_counts:
-        return {"both": USUAL_METHODS, "all": [*battle_methods()]}.get(method, [method])
-    if has_responses or (is_chosen and method != COUNTED_METHOD):
+    if takes_counts and not is_chosen:
+        method = "bradley-terry"
+    methods = {"both": USUAL_METHODS, "all": [*battle_methods()]}.get(method, [method])
+    if takes_counts and (has_responses or need_every_battle(methods)):
+        counted = [word for word in battle_methods() if not need_every_battle([word])]
         raise click.UsageError(
-            f"counts can be rated by {COUNTED_METHOD} alone; leave out --method and --responses, "
-            "or --save-counts and --add"
+            f"counts can be rated by {' or '.join(counted)} alone; leave out --responses and other "
+            "methods, or --save-counts and --add"
         )
-    return [COUNTED_METHOD]
+    return methods
 
 
 def _read(file: Path, format_name: str | None, reading: Mapping[str, Any]) -> BattleFile:
@@ -345,7 +335,7 @@ def _require_dimension(battles: BattleFile, dimension: str) -> None:
 
 
 def _print_left_out(left_out: Mapping[str, int], notes: Iterable[str]) -> None:
-    for reason, count in left_out.items():
+    for reason, count in sorted(left_out.items()):
         echo(f"  left out, {reason}: {count}")
     for note in filter(None, notes):
         echo(f"  {note}")
