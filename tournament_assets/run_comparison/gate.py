@@ -1,6 +1,7 @@
 """A gate for continuous integration: whether a run lets a candidate pass.
 
-The candidate passes if every dimension shows that it is not worse than the baseline by the margin.
+The candidate passes if every dimension shows that it is not worse than the baseline by the margin;
+since all must, each is held to the level of one.
 What can bias that difference leaves the gate undecided, never open: missing verdicts, a red light
 that says so of itself (`Measure.bias`), a judge that is one of the two, or is not a language model.
 What only costs power is named and blocks nothing: flips are what equal entrants cause.
@@ -99,9 +100,8 @@ class GatedDimension:
 
     Attributes:
         test: The test against the baseline.
-        p_not_worse: Holm's adjusted p-value over all dimensions; from the wealth if the gate is
-            sequential.
-        p_worse: Likewise.
+        p_not_worse: The test's; from the wealth if the gate is sequential.
+        p_worse: Holm's adjusted p-value over all dimensions, since one that is worse closes it.
         passage: The decision on this dimension alone.
         doubts: Why it cannot be decided, whatever the numbers.
         amber: Lights on the judge that are too few to tell; they block nothing.
@@ -238,22 +238,20 @@ def _decide(
     settings: GateSettings,
     tests: Sequence[tuple[DifferenceTest, tuple[float, float]]],
 ) -> list[GatedDimension]:
-    not_worse, worse = (
-        holm({test.dimension: chances[side] for test, chances in tests}) for side in (0, 1)
-    )
+    worse = holm({test.dimension: chance for test, (_, chance) in tests})
     level = 1 - settings.confidence
     decided = []
-    for test, _ in tests:
+    for test, (not_worse, _) in tests:
         name = test.dimension
         doubts, harmless = _doubts(run, test, settings)
         passage = Passage.UNDECIDED
-        if not doubts and not_worse[name] <= level:
+        if not doubts and not_worse <= level:
             passage = Passage.NOT_WORSE
         elif not doubts and worse[name] <= level:
             passage = Passage.WORSE
         amber = tuple(_lights(run, name, TrustState.AMBER))
         decided.append(
-            GatedDimension(test, not_worse[name], worse[name], passage, doubts, amber, harmless)
+            GatedDimension(test, not_worse, worse[name], passage, doubts, amber, harmless)
         )
     return decided
 
