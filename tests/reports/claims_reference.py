@@ -108,7 +108,7 @@ class Facts:
         elif (other, one) in self.better:
             word = "worse"
         if row is None:
-            return PairStatement(one, other, word, Estimate(), None, PairRecord())
+            return PairStatement(one, other, word, Estimate(), PairRecord())
         if row.claim == "equivalent":
             word = "equivalent"
         wins, losses = row.wins_a, row.wins_b
@@ -125,9 +125,7 @@ class Facts:
         note = "no interval was made, since judging stopped early" if self.basis is None else None
         rest = row.ties, row.inconsistent, row.same_text, row.unjudged
         record = PairRecord(wins, losses, *rest, share)
-        return PairStatement(
-            one, other, word, Estimate(value, low, high, n, note), row.more_prompts, record
-        )
+        return PairStatement(one, other, word, Estimate(value, low, high, n, note), record)
 
     @cached_property
     def unbeaten(self) -> Names:
@@ -218,7 +216,6 @@ class Facts:
             better=better,
             equivalent=equivalent,
             undecided=undecided,
-            more_prompts=claims[undecided[0]].more_prompts if undecided else None,
             confidence=self.basis,
             margin=self.within,
             prompts=first.lead_rests_on if better == self.rivals else (),

@@ -395,14 +395,13 @@ def test_what_is_undecided_is_listed_with_its_record() -> None:
     pairs: Any = given.tables["win_rates"]
     level = [row | {"shown_above": []} for row in table_rows(LeaderboardRow, leaders)]
     unclaimed = {
-        name: frame.assign(claim="undecided", difference_low=-9.0, more_prompts=70)
-        for name, frame in pairs.items()
+        name: frame.assign(claim="undecided", difference_low=-9.0) for name, frame in pairs.items()
     }
     tables = {"leaderboard": table_of(LeaderboardRow, level), "win_rates": unclaimed}
     page = render_html(page_of(STANDINGS, tables=tables))
     cells = re.sub(r"</t[dh]>\s*<t[dh][^>]*>", " | ", page).replace("\\", "")
     assert "undecided in 3" in page
-    assert "ada | bob | undecided | +100.0 (-9 to 150) | 70 | 51 | 29 | 8 | 11 |" in cells
+    assert "ada | bob | undecided | +100.0 (-9 to 150) | 51 | 29 | 8 | 11 |" in cells
     assert "factuality and calibration: 0 everywhere (same text)." in page
 
 

@@ -13,7 +13,7 @@ from itertools import combinations
 from typing import Annotated, Literal
 
 from tournament_assets.foundation.estimates import Estimate
-from tournament_assets.foundation.formatting import Display, format_count, format_interval
+from tournament_assets.foundation.formatting import Display, expected_share, format_interval
 from tournament_assets.ratings.rating_tables import LEVEL
 from tournament_assets.ratings.standings import NO_INTERVAL, Claim
 from tournament_assets.tournament.asset_rows import LeaderboardRow, WinRateRow
@@ -75,7 +75,6 @@ class PairStatement:
             only where decisions go in a circle.
         difference: The upper one's rating less the lower one's, with its joint interval; where
             none was made, a note says why.
-        more_prompts: About how many more prompts would decide; None where none is known to.
         record: How the upper one fared.
     """
 
@@ -83,7 +82,6 @@ class PairStatement:
     lower: Annotated[str, Display("lower")]
     claim: Annotated[PairWord, Display("claim")]
     difference: Estimate
-    more_prompts: Annotated[int | None, Display("more prompts", format_count)]
     record: PairRecord
 
     @property
@@ -105,7 +103,7 @@ class PairStatement:
     def expected(self) -> Estimate:
         """The upper one's expected share of the wins: its Elo difference as a probability."""
         value, low, high = (
-            None if points is None else float(1 / (1 + 10 ** (-points / 400)))
+            None if points is None else expected_share(points)
             for points in (self.difference.value, self.difference.low, self.difference.high)
         )
         return Estimate(value, low, high, self.difference.n)
@@ -274,18 +272,6 @@ class Statements:
         return self.leader is not None and self.leader.stops is not None
 
     @property
-    def nearest(self) -> PairStatement | None:
-        """Where several may be first, the undecided pair with the first of the fewest prompts."""
-        names = self.top
-        pairs = [self.pairs[names[0], name] for name in names[1:]]
-        prompts = [
-            (pair.more_prompts, pair.lower)
-            for pair in pairs
-            if pair.claim == "undecided" and pair.more_prompts is not None
-        ]
-        return self.pairs[names[0], min(prompts)[1]] if prompts else None
-
-    @property
     def best_rests_on(self) -> tuple[str, ...]:
         """The prompts without which a best entrant is not first alone; none if nobody is best."""
         return self.leader.lead_rests_on if self.leader and self.best else ()
@@ -331,7 +317,7 @@ def _pair(upper: LeaderboardRow, lower: LeaderboardRow, row: WinRateRow | None) 
     elif upper.entrant_id in lower.shown_above:
         claim = "worse"
     if row is None:
-        return PairStatement(*names, claim, Estimate(), None, PairRecord())
+        return PairStatement(*names, claim, Estimate(), PairRecord())
     if row.claim == Claim.EQUIVALENT:
         claim = "equivalent"
     record = pair_records([row])[names]
@@ -340,7 +326,7 @@ def _pair(upper: LeaderboardRow, lower: LeaderboardRow, row: WinRateRow | None) 
         value, high, low = (None if end is None else -end for end in (value, low, high))
     note = None if upper.stops is None else NO_INTERVAL
     difference = Estimate(value, low, high, record.settled, note)
-    return PairStatement(*names, claim, difference, row.more_prompts, record)
+    return PairStatement(*names, claim, difference, record)
 
 
 MOST_PAIRS = 8

@@ -156,6 +156,7 @@ def leaderboard_sections(
     *,
     confidence: float,
     equivalent_within: float,
+    next_steps: Sequence[str] = (),
 ) -> list[ReportSection]:
     """Return the verdict, table and Elo ratings of each dimension, and notes on reading them.
 
@@ -165,6 +166,7 @@ def leaderboard_sections(
             the next.
         confidence: With which all claims of a dimension hold together.
         equivalent_within: The largest difference that does not matter, in Elo points.
+        next_steps: What to do next, a sentence each.
     """
     terms = {"confidence": confidence, "equivalent_within": equivalent_within}
     share = format_confidence(confidence)
@@ -183,7 +185,8 @@ def leaderboard_sections(
         f"places and letters ({share}, all pairs together): within a letter neither of two is "
         "better.",
     )
-    return [*sections, ReportSection("", notes, is_note=True)]
+    what_next = [ReportSection("What next", tuple(next_steps))] if next_steps else []
+    return [*sections, *what_next, ReportSection("", notes, is_note=True)]
 
 
 def _elo_sentences(rows: Sequence[LeaderboardRow]) -> tuple[str, ...]:

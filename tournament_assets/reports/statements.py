@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from itertools import combinations
 from typing import Literal, get_args
 
+from tournament_assets.ratings.more_prompts import MorePrompts
 from tournament_assets.reports.claims import (
     MOST_PAIRS,
     PairRecord,
@@ -95,7 +96,6 @@ class First(Statement):
         record: How the first fared against the next; None where no pair is settled, or more share
             the first rank.
         better: Whom the first is better than; so `equivalent` and `undecided`.
-        more_prompts: About how many more would decide between the first and the first undecided.
         confidence: With which all claims hold together; None where judging decided.
         margin: The largest difference that does not matter, in Elo points.
         prompts: Without these a best entrant is not first alone.
@@ -110,7 +110,6 @@ class First(Statement):
     better: Names
     equivalent: Names
     undecided: Names
-    more_prompts: int | None
     confidence: float | None
     margin: float
     prompts: Names
@@ -147,6 +146,23 @@ class Careful(Statement):
     pairs: tuple[tuple[str, str], ...] = ()
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NextStep(Statement):
+    """What it takes to show who is best, or to leave few that may be; named is who may be now.
+
+    Attributes:
+        more: The prompts that it takes; None if the most that are counted are too few.
+        most: Those, in that case.
+        pairs: How many more pairs are judged then.
+        usd: What answering and judging costs at the prices of the run; None if not known.
+    """
+
+    more: MorePrompts | None = None
+    most: int = 0
+    pairs: int = 0
+    usd: float | None = None
+
+
 def answer(board: Statements, *, equivalent_within: float) -> tuple[Statement, ...]:
     """Return how a dimension ended, and what to be careful about; see also `verdict`.
 
@@ -179,7 +195,6 @@ def verdict(
         if row.entrant_id not in leader.same_answers_as:
             others[board.pairs[leader.entrant_id, row.entrant_id].claim] += (row.entrant_id,)
     pair = board.pairs[leader.entrant_id, runner_up.entrant_id]
-    closest = [board.pairs[leader.entrant_id, name] for name in others["undecided"][:1]]
     first = First(
         dimension=board.dimension,
         names=names,
@@ -191,7 +206,6 @@ def verdict(
         better=others["better"],
         equivalent=others["equivalent"],
         undecided=others["undecided"],
-        more_prompts=closest[0].more_prompts if closest else None,
         confidence=None if leader.stops else confidence,
         margin=equivalent_within,
         prompts=board.best_rests_on,

@@ -295,7 +295,7 @@ def _open_pairs_table(
 
 
 _PAIR_COLUMNS = (
-    *("upper", "lower", "claim", "difference_with_interval", "more_prompts"),
+    *("upper", "lower", "claim", "difference_with_interval"),
     *("record.wins", "record.losses", "record.ties", "record.inconsistent", "record.same_text"),
 )
 
