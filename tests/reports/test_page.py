@@ -116,7 +116,7 @@ def test_sections_come_in_the_order_of_what_matters() -> None:
     page = re.sub(r'(?s)<nav.*?</nav>|<ol class="deck".*?</ol>', "", page)
     heads = [
         *("Do not rely", "ada is best", "Why to be careful", "Audit", "Who wins", "Win grid"),
-        *("First", "Third", "Verdict in full", "On factuality, ada has the highest rating"),
+        *("First", "Third", "Verdict in full", "The dimensions at a glance"),
         *("Ladder in numbers", "Undecided and equivalent", "Models side by side", "Battles"),
         *("Method", "Cost", "What the intervals mean", "Glossary", "Provenance"),
         "tournament run --config configs/demo.yaml --mode pilot",

@@ -11,7 +11,7 @@ from tournament_assets.reports.statements import (
     Better,
     Careful,
     Equivalent,
-    First,
+    Fragile,
     Missing,
     NextStep,
     Statement,
@@ -30,23 +30,6 @@ WON = PairStatement("a", "b", "better", Estimate(90.0, 10.0, 170.0, 12), RECORD)
 ALIKE = replace(OPEN, claim="equivalent")
 MARGIN = "±20 Elo points (an expected win share of 47.1 to 52.9 %)"
 EXPECTED = "a's expected win share is 51 %, 46–57 %"
-FIRST = First(
-    dimension=ON,
-    names=A,
-    next="b",
-    is_shared=False,
-    is_judged=False,
-    gap=10.4,
-    record=None,
-    better=(),
-    equivalent=(),
-    undecided=(),
-    confidence=0.9,
-    margin=20.0,
-    prompts=(),
-    at_least=1,
-)
-SHARED = replace(FIRST, names=AB, is_shared=True, is_judged=True, gap=None)
 TOP = Undecided(dimension=ON, names=AB, first="a")
 STEP = NextStep(dimension=ON, names=ABC, more=MorePrompts(240, 1, 0.81), pairs=1440, usd=3.1)
 LEVEL = Equivalent(dimension=ON, names=AB, margin=20.0)
@@ -103,27 +86,9 @@ LEVEL = Equivalent(dimension=ON, names=AB, margin=20.0)
         ),
         (replace(TOP, names=()), "On tone it is undecided who is best."),
         (
-            FIRST,
-            "On tone, a has the highest rating, 10 Elo points above b.",
-        ),
-        (
-            replace(FIRST, gap=None, record=replace(RECORD, share=0.7)),
-            "On tone, a comes first and b next, with a weighed win share of 70.0 % (wins 6, loses "
-            "2, ties 1, inconsistent 1, same text 2 of 12) against it.",
-        ),
-        (
-            replace(FIRST, names=("a", "x"), record=PairRecord(1, 1, share=0.5)),
-            "On tone, a and x come first and b next, a with a win share of 50.0 % (wins 1, loses "
-            "1, ties 0 of 2) against b.",
-        ),
-        (
-            replace(SHARED, record=PairRecord(1, 1, share=0.5)),
-            "On tone, a and b share the first rank, a with a win share of 50.0 % (wins 1, loses 1, "
-            "ties 0 of 2) against b.",
-        ),
-        (
-            replace(SHARED, is_judged=False),
-            "On tone, a and b are rated alike, and no pair of theirs was judged.",
+            replace(TOP, pair=replace(OPEN, record=replace(RECORD, share=0.45))),
+            f"On tone it is undecided between a and b ({EXPECTED}, though 45 % of 12 settled "
+            "pairs).",
         ),
         (
             Missing(dimension=ON, what="pair"),
@@ -161,19 +126,6 @@ def test_a_statement_that_stands_alone_is_worded_so(statement: Statement, senten
     assert render([statement]) == sentence
 
 
-@pytest.mark.parametrize(("first", "it"), [(FIRST, "it"), (SHARED, "a")])
-def test_claims_of_the_first_name_it_where_others_share_its_rank(first: First, it: str) -> None:
-    begin = it.replace("it", "It")
-    claims = replace(first, better=BC, equivalent=("d",), undecided=("e", "f"))
-    basis = "(90 % intervals of all differences together)"
-    assert render([claims]) == (
-        f"{render([first])} {begin} is better than b and c {basis}. {begin} is equivalent to d "
-        f"within {MARGIN} {basis}. Undecided: whether {it} is better than e and f."
-    )
-    decided = render([replace(claims, confidence=None)])
-    assert "(decided while judging, all pairs together)" in decided
-
-
 @pytest.mark.parametrize(
     ("prompts", "at_least", "sentence"),
     [
@@ -187,8 +139,8 @@ def test_claims_of_the_first_name_it_where_others_share_its_rank(first: First, i
 def test_a_best_entrant_names_the_prompts_that_it_rests_on(
     prompts: str, at_least: int, sentence: str
 ) -> None:
-    fragile = replace(FIRST, prompts=tuple(prompts), at_least=at_least)
-    assert render([fragile]) == f"{render([FIRST])} The first place rests on {sentence}"
+    fragile = Fragile(dimension=ON, names=A, prompts=tuple(prompts), at_least=at_least)
+    assert render([fragile]) == f"The first place rests on {sentence}"
 
 
 def test_counts_of_claims_name_the_margin_and_what_is_not_listed() -> None:

@@ -55,12 +55,6 @@ class PairRecord:
         return self.judged + self.same_text
 
     @property
-    def is_weighed(self) -> bool:
-        """Whether counts do not give the share: pairs stand for several, or judges disagree."""
-        halves = self.ties + self.inconsistent + self.same_text
-        return abs((self.share or 0.0) * self.settled - self.wins - halves / 2) > 1e-6
-
-    @property
     def is_all_same_text(self) -> bool:
         """Whether all their responses are the same, so that nothing can tell the two apart."""
         return self.same_text > 0 and self.same_text == self.settled + self.unjudged
@@ -100,6 +94,12 @@ class PairStatement:
         return self.claim in ("better", "worse")
 
     @property
+    def is_against_record(self) -> bool:
+        """Whether the one that is rated lower has more than half of the pairs of the two."""
+        share, lead = self.record.share, self.difference.value
+        return share is not None and lead is not None and (share - 0.5) * lead < 0
+
+    @property
     def expected(self) -> Estimate:
         """The upper one's expected share of the wins: its Elo difference as a probability."""
         value, low, high = (
@@ -130,6 +130,16 @@ def mark(text: str, pair: Sequence[str], rows: Sequence[LeaderboardRow]) -> str:
     """Return what is said of two entrants, marked where their claim stands against the ratings."""
     is_against = any({*names} == {*pair} for names in against_ratings(rows))
     return f"{text}, against the ratings" if is_against else text
+
+
+def claim_words(
+    pair: PairStatement, rows: Sequence[LeaderboardRow], *, equivalent_within: float
+) -> str:
+    """Return a claim with its margin, marked where others of their results say the opposite."""
+    is_equivalent = pair.claim == "equivalent"
+    margin = f" within ±{equivalent_within:g} Elo points" if is_equivalent else ""
+    words = mark(f"{pair.claim}{margin}", (pair.upper, pair.lower), rows)
+    return f"{words}; rated against their own pairs" if pair.is_against_record else words
 
 
 def pair_records(win_rates: Iterable[WinRateRow]) -> dict[tuple[str, str], PairRecord]:

@@ -24,7 +24,12 @@ from tournament_assets.audits.non_inferiority import (
 from tournament_assets.foundation.errors import InputError, Problems
 from tournament_assets.foundation.estimates import Estimate
 from tournament_assets.foundation.fingerprints import fingerprint_text
-from tournament_assets.foundation.formatting import format_confidence, join_names
+from tournament_assets.foundation.formatting import (
+    expected_share,
+    format_confidence,
+    format_share,
+    join_names,
+)
 from tournament_assets.foundation.json_lines import numbered_lines, parse_rows
 from tournament_assets.project.playing_judges import PlayingJudge
 from tournament_assets.reports.report_tables import Document, ReportSection, ReportTable
@@ -421,13 +426,15 @@ def gate_sentences(gate: Gate) -> list[str]:
     """Describe the gate's decision, what leaves it undecided, and the number of earlier looks."""
     settings = gate.settings
     level = format_confidence(settings.confidence)
+    share = format_share(expected_share(-settings.margin))
+    margin = f"{settings.margin:g} Elo points (an expected win share of {share})"
     words = {
         Passage.NOT_WORSE: f"{settings.candidate} is not worse than {settings.baseline} by "
-        f"{settings.margin:g} Elo points or more, at {level} confidence",
+        f"{margin} or more, at {level} confidence",
         Passage.WORSE: f"{settings.candidate} is worse than {settings.baseline} by more than "
-        f"{settings.margin:g} Elo points, at {level} confidence",
+        f"{margin}, at {level} confidence",
         Passage.UNDECIDED: f"Undecided whether {settings.candidate} is worse than "
-        f"{settings.baseline} by {settings.margin:g} Elo points",
+        f"{settings.baseline} by {margin}",
     }
     sentences = [f"{words[gate.passage]} (exit code {gate.passage.exit_code})."]
     doubted: dict[str, list[str]] = {}
