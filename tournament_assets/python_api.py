@@ -577,6 +577,7 @@ class Run(Shown):
             list(rows_of(WinRateRow, self.win_rates)),
             confidence=self.rating_settings.confidence,
             equivalent_within=self.rating_settings.equivalent_within,
+            next_steps=self.manifest["first_screen"]["next_steps"],
         )
         return Document(f"{self._title}: {self.directory.name}", sections, self.cautions)
 

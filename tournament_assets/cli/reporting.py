@@ -152,9 +152,8 @@ def gate_command(
     In its place files of results may stand, as `tournament claims` takes them.
 
     The candidate passes if every dimension shows that it is not worse by the margin; with few
-    prompts nothing can be shown, so no candidate passes. Several dimensions count together, by
-    Holm's method. With missing verdicts, a red light on the judge or a judge that is not a
-    language model, the gate stays undecided.
+    prompts nothing can be shown, so no candidate passes. With missing verdicts, a red light on the
+    judge or a judge that is not a language model, the gate stays undecided.
 
     The exit code is 0 if the candidate is not worse, 1 if it is worse by more than the margin, 3
     if neither can be said, and 2 if the input is bad.
