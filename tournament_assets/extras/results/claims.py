@@ -7,7 +7,7 @@ is that of the means where no score is missing.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields, replace
 from itertools import combinations
 from typing import Any
 
@@ -16,13 +16,14 @@ from numpy.typing import NDArray
 
 from tournament_assets.extras.results.reading import ScoreTable
 from tournament_assets.foundation.estimates import Estimate
-from tournament_assets.foundation.formatting import format_confidence, format_plural
+from tournament_assets.foundation.formatting import format_confidence, format_margin, format_plural
 from tournament_assets.ratings.bradley_terry import ELO_PER_NAT, DrawWins, ResampledWins
 from tournament_assets.ratings.matches import code_judgments, pairwise_winrates
 from tournament_assets.ratings.rating_methods import placed_rows
 from tournament_assets.ratings.rating_tables import claimed
 from tournament_assets.ratings.standings import stand_entrants
-from tournament_assets.reports.claims import PairStatement, Statements
+from tournament_assets.reports.claims import PairStatement, Statements, claim_words
+from tournament_assets.reports.next_steps import next_step
 from tournament_assets.reports.report_tables import (
     Cell,
     ReportSection,
@@ -70,43 +71,50 @@ class Claims:
 
     @property
     def verdict(self) -> str:
-        """Who comes first, and all that is claimed of it."""
+        """Who comes first, all that is claimed of it, and what it takes to know more."""
         within, confidence = self.settings.equivalent_within, self.settings.confidence
-        return render(verdict(self.board, confidence=confidence, equivalent_within=within))
+        step = next_step(self.board, confidence=confidence)
+        steps = () if step is None else (replace(step, pairs=0),)
+        return render([*verdict(self.board, equivalent_within=within), *steps])
 
     @property
     def sections(self) -> list[ReportSection]:
         """The verdict, everyone's place and every two; what they rest on and what is missing."""
+        board, within = self.board, self.settings.equivalent_within
         means: dict[str, Cell[LeaderboardRow]] = {}
-        leads: dict[str, Cell[PairStatement]] = {}
-        margin = f"±{self.settings.equivalent_within:g} Elo points"
+        pair_columns: dict[str, Cell[PairStatement]] = {
+            "claim": lambda pair: claim_words(pair, board.rows, equivalent_within=within)
+        }
+        margin = f"±{format_margin(within)}"
         if self.margin is not None:
-            means = {"mean score": lambda row: f"{self.means[row.entrant_id]:.4g}"}
-            leads = {"lead in mean score": lambda pair: _spelt(self.leads[pair.upper, pair.lower])}
+            means["mean score"] = lambda row: f"{self.means[row.entrant_id]:.4g}"
+            pair_columns["lead in mean score"] = lambda pair: _spelt(
+                self.leads[pair.upper, pair.lower]
+            )
             margin += f", ±{self.margin:.3g} of mean score"
+        pair_columns["lead in Elo points"] = lambda pair: pair.difference_with_interval
         ratings = select_columns(LeaderboardRow, "rating", "interval", "win_rate")
         systems = ReportTable.of(
-            self.board.rows,
+            board.rows,
             select_columns(LeaderboardRow, "places_and_group", "entrant_id") | means | ratings,
             n_labels=2,
         )
-        points = {"lead in Elo points": lambda pair: pair.difference_with_interval}
         records = select_columns(PairStatement, "record.wins", "record.losses", "record.ties")
         pairs = ReportTable.of(
-            [*self.board.pairs.values()][:_MOST_PAIRS],
-            select_columns(PairStatement, "upper", "lower", "claim") | leads | points | records,
+            [*board.pairs.values()][:_MOST_PAIRS],
+            select_columns(PairStatement, "upper", "lower") | pair_columns | records,
             n_labels=3,
             subject=(0, 1),
         )
-        tables = (("", systems), ("Every two", pairs))
         is_grouped = self.n_groups != self.n_items
         groups = f" in {format_plural(self.n_groups, 'group')}" if is_grouped else ""
         basis = (
             f"{format_plural(self.n_items, 'item')}{groups}; all claims hold together at "
             f"{format_confidence(self.settings.confidence)}. Equivalent is within {margin}."
         )
+        tables = (("", systems), ("Every two", pairs))
         return [
-            ReportSection(self.board.dimension, (self.verdict,), tables, is_open=True),
+            ReportSection(board.dimension, (self.verdict,), tables, is_open=True),
             ReportSection("Notes", (basis, *self.notes), is_note=True, is_open=True),
         ]
 
