@@ -270,12 +270,13 @@ def test_every_model_and_every_two_can_be_asked_for(tmp_path: Path) -> None:
     assert {row["entrant_id"] for row in davidson} == {"ada", "bob", "cyd"}
     assert sum(row["rating"] for row in davidson) == pytest.approx(3 * 1400)
     assert found["win_rates"]["bob"] == pytest.approx((2 + 15 + 12) / 51)
-    pairs = {(row["model_a"], row["model_b"]): row for row in found["pairs"]}
+    pairs = {(row["entrant_a"], row["entrant_b"]): row for row in found["pairs"]}
     assert pairs["ada", "bob"]["ties"] == 30
     assert pairs["ada", "bob"]["win_rate_a"] == pytest.approx(18 / 35)
-    assert 0.5 < pairs["bob", "cyd"]["p_a_above_b"] <= 1
+    assert pairs["bob", "cyd"]["claim"] == "a_better"
+    assert 0 < pairs["bob", "cyd"]["difference_low"] < pairs["bob", "cyd"]["difference"]
     printed = run("rate", path, "--method", "all", "--pairs", *QUICK)
-    for words in ("Davidson", "P(A above B)", "51.4 %", "56.9 %"):
+    for words in ("Davidson", "a better", "51.4 %", "56.9 %"):
         assert words in printed
 
 

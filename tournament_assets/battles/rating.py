@@ -4,11 +4,11 @@ Rows are those of the tables "elo_ratings" and "ratings", in the same order.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from itertools import groupby
-from typing import Annotated, Any, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -17,10 +17,10 @@ from numpy.typing import NDArray
 from tournament_assets.battles.columns import Preferences, code_battles, of_dimension
 from tournament_assets.battles.counts import MANY_DRAWS, BattleCounts, BattlePool
 from tournament_assets.foundation.errors import InputError
-from tournament_assets.foundation.formatting import Display, format_share, list_first
+from tournament_assets.foundation.formatting import list_first
 from tournament_assets.foundation.json_lines import JsonObject
-from tournament_assets.ratings.bradley_terry import ResampledWins, rate_resamples
-from tournament_assets.ratings.matches import Matches
+from tournament_assets.ratings.bradley_terry import ResampledWins
+from tournament_assets.ratings.matches import Matches, rows_of_pairs
 from tournament_assets.ratings.rating_evidence import Evidence
 from tournament_assets.ratings.rating_methods import (
     BRADLEY_TERRY,
@@ -32,30 +32,17 @@ from tournament_assets.ratings.rating_methods import (
 )
 from tournament_assets.ratings.rating_tables import (
     anchor_shift,
+    claimed,
     elo_rows,
     trace_elo,
 )
-from tournament_assets.ratings.significance import shares_above
-from tournament_assets.tournament.asset_rows import EloRow, RatingRow
+from tournament_assets.tournament.asset_rows import EloRow, RatingRow, WinRateRow
 from tournament_assets.tournament.battles import RatingSettings
 from tournament_assets.tournament.prompts import AnswerKey
 
 USUAL_METHODS = ("elo", "bradley-terry")
 Responses = Mapping[tuple[str, AnswerKey], str]
 """What each model wrote, by model and prompt."""
-
-
-@dataclass(frozen=True, slots=True)
-class PairOrder:
-    """How two models fared against each other, and how surely the first is above the second."""
-
-    model_a: Annotated[str, Display("A")]
-    model_b: Annotated[str, Display("B")]
-    wins_a: Annotated[int, Display("A wins")]
-    wins_b: Annotated[int, Display("B wins")]
-    ties: Annotated[int, Display("ties")]
-    win_rate_a: Annotated[float, Display("A's win rate", format_share)]
-    p_a_above_b: Annotated[float | None, Display("P(A above B)", format_share)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,8 +54,8 @@ class BattleRatings:
         elo: Rows of table "elo_ratings", by K-factor and then best first.
         ratings: Rows of table "ratings", by method and then best first.
         win_rates: Share of its battles that each model won, ties as halves, by name.
-        pairs: For each two that met: wins, ties, win rate, and in which share of the resamples the
-            first rates above the second by Bradley-Terry; nothing unless asked for.
+        pairs: How each two that met fared, and which of them is better, if either is; nothing
+            unless asked for.
         counts: Battles, those that somebody won, ties, inconsistent ones, and prompts.
         notes: Caveats for the reader of the numbers.
     """
@@ -78,7 +65,7 @@ class BattleRatings:
     elo: tuple[EloRow, ...]
     ratings: tuple[RatingRow, ...]
     win_rates: Mapping[str, float] = field(default_factory=dict)
-    pairs: tuple[PairOrder, ...] = ()
+    pairs: tuple[WinRateRow, ...] = ()
     notes: tuple[str, ...]
 
     def by(self, method: str) -> list[RatingRow]:
@@ -88,7 +75,7 @@ class BattleRatings:
     def to_dict(self) -> JsonObject:
         """Return them as JSON values."""
         values = asdict(self)
-        for name in ("elo", "ratings"):
+        for name in ("elo", "ratings", "pairs"):
             values[name] = [row | {"dimension": self.dimension} for row in values[name]]
         return values
 
@@ -202,6 +189,13 @@ def _rate(
         apart, winners = (
             replace(each, weight=np.ones(each.n_matches)) for each in (apart, winners)
         )
+    fared = rows_of_pairs(
+        apart.entrants,
+        won=winners.outright_wins,
+        ties=winners.ties,
+        gained=apart.wins,
+        dimension=label,
+    )
     met, gained = winners.wins + winners.wins.T, apart.wins.sum(axis=1)
     return BattleRatings(
         dimension=dimension,
@@ -224,7 +218,7 @@ def _rate(
             for name, gain, n in zip(apart.entrants, gained, met.sum(axis=1), strict=True)
             if n
         },
-        pairs=tuple(_pair_rows(apart, winners, resampled)) if pairs else (),
+        pairs=tuple(claimed(fared, evidence.standings)) if pairs else (),
     )
 
 
@@ -239,23 +233,6 @@ def _as_often_as_they_weigh(matches: Matches) -> Matches:
     weight = matches.weight
     is_playable = bool((weight >= 1).all()) and float(weight.sum()) <= _MOST_PLAYED
     return matches.repeated() if is_playable else matches
-
-
-def _pair_rows(apart: Matches, winners: Matches, resampled: ResampledWins) -> Iterator[PairOrder]:
-    won, ties, gained = winners.outright_wins, winners.ties, apart.wins
-    met = won + won.T + ties
-    shares = shares_above(rate_resamples(resampled))
-    for a, b in zip(*np.nonzero(np.triu(met, 1)), strict=True):
-        above = shares[a, b]
-        yield PairOrder(
-            model_a=apart.entrants[a],
-            model_b=apart.entrants[b],
-            wins_a=int(won[a, b]),
-            wins_b=int(won[b, a]),
-            ties=int(ties[a, b]),
-            win_rate_a=float(gained[a, b] / met[a, b]),
-            p_a_above_b=None if np.isnan(above) else float(above),
-        )
 
 
 def _rank_notes(

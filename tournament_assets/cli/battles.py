@@ -19,7 +19,6 @@ from tournament_assets.battles.files import BattleFile, FormatOptions
 from tournament_assets.battles.rating import (
     USUAL_METHODS,
     BattleRatings,
-    PairOrder,
     anchor_ratings,
     battle_methods,
     need_every_battle,
@@ -48,11 +47,19 @@ from tournament_assets.reports.rating_method_tables import ONE_METHOD, AnyStandi
 from tournament_assets.reports.rendering import show_controls
 from tournament_assets.reports.report_tables import Cell, ReportTable, select_columns
 from tournament_assets.reports.terminal import print_table, print_text
-from tournament_assets.tournament.asset_rows import EloRow, RatingRow
+from tournament_assets.tournament.asset_rows import EloRow, RatingRow, WinRateRow
 from tournament_assets.tournament.battles import RatingSettings
 
 _FORMATS = tuple(FORMATS)
-_PAIR_COLUMNS = ("model_a", "model_b", "wins_a", "wins_b", "ties", "win_rate_a", "p_a_above_b")
+_PAIR_COLUMNS: Mapping[str, Cell[WinRateRow]] = {
+    "A": lambda row: row.entrant_a,
+    "B": lambda row: row.entrant_b,
+    "A wins": lambda row: row.wins_a,
+    "B wins": lambda row: row.wins_b,
+    "ties": lambda row: row.ties,
+    "A's win rate": lambda row: format_share(row.win_rate_a),
+    "claim": lambda row: (row.claim or "").replace("_", " "),
+}
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
 
@@ -209,7 +216,7 @@ def battles_export_command(
     help="A preference finer than the winner shares the win; winner: it is ignored.",
 )
 @click.option(
-    "--pairs", is_flag=True, help="Print win rates and P(A above B) for every two models."
+    "--pairs", is_flag=True, help="Print win rates and which is better for every two models."
 )
 @click.option(
     "--responses",
@@ -378,8 +385,8 @@ def _more_tables(ratings: BattleRatings) -> Iterator[tuple[str, ReportTable]]:
         )
     if ratings.pairs:
         yield (
-            "each two that met; P: share of the resamples with A above B by Bradley–Terry",
-            ReportTable.of(ratings.pairs, select_columns(PairOrder, *_PAIR_COLUMNS), n_labels=2),
+            "each two that met; claims hold together",
+            ReportTable.of(ratings.pairs, _PAIR_COLUMNS, n_labels=2),
         )
 
 

@@ -1,4 +1,4 @@
-"""Which entrants are significantly above which: shares of resamples, places, and groups.
+"""Which entrants are significantly above which: places and groups.
 
 Two entrants judged on the same prompts share the prompts' luck, so the difference of their ratings
 is known more precisely than either rating: their intervals may overlap although one is clearly
@@ -69,32 +69,6 @@ class SeparatedEntrants:
     is_above: NDArray[np.bool_]
     ranks: tuple[RankedEntrant, ...]
     groups: tuple[tuple[str, ...], ...]
-
-
-def shares_above(bootstrap: BootstrapRatings) -> NDArray[np.float64]:
-    """Return the share of resamples in which the row's entrant rated above the column's.
-
-    This is not the probability that one entrant is better; a share of at least 97.5 % corresponds
-    to a 95 % interval of the difference that excludes 0. Equal ratings are halves. Infinite ones
-    are above, or below, all finite ones; two of the same sign, unknown ones, and resamples of a
-    single prompt say nothing.
-
-    Returns:
-        Shape (n_entrants, n_entrants); NaN where no resample says.
-    """
-    ratings = bootstrap.ratings
-    n = len(bootstrap.entrants)
-    above = np.full((n, n), np.nan)
-    for row in range(n):
-        for column in range(row):
-            difference = _differences(ratings[:, row], ratings[:, column])
-            if bootstrap.n_prompts < 2:
-                difference = np.full(difference.size, np.nan)
-            finite = difference[~np.isnan(difference)]
-            if finite.size:
-                share = float((finite > 0).mean() + (finite == 0).mean() / 2)
-                above[row, column], above[column, row] = share, 1 - share
-    return above
 
 
 def separate_entrants(

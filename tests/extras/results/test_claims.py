@@ -3,7 +3,6 @@
 import json
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
 from itertools import combinations
 from pathlib import Path
 
@@ -14,10 +13,13 @@ from numpy.typing import NDArray
 from scipy.stats import binomtest, bootstrap, ttest_rel
 
 from tournament_assets.cli import main
-from tournament_assets.extras.results.claims import Claims, claim_pairs, claim_scores
+from tournament_assets.extras.results.claims import Claims, claim_scores
 from tournament_assets.extras.results.reading import ResultOptions, ScoreTable, read_results
 from tournament_assets.extras.results.run_readers import run_of_results
 from tournament_assets.foundation.estimates import Estimate
+from tournament_assets.ratings.matches import code_judgments, pairwise_winrates
+from tournament_assets.ratings.rating_evidence import Evidence
+from tournament_assets.reports.claims import pair_records
 from tournament_assets.tournament.asset_rows import LeaderboardRow
 from tournament_assets.tournament.battles import RatingSettings
 
@@ -164,7 +166,7 @@ def test_two_systems_compare_as_by_a_paired_t_test_and_a_bootstrap(
     assert n_agreed >= 38
 
 
-def test_the_fast_way_for_scores_claims_what_settled_pairs_claim(tmp_path: Path) -> None:
+def test_scores_are_rated_as_the_settled_pairs_that_a_gate_is_held_on(tmp_path: Path) -> None:
     for scores in drawn_tables(10, seed=4):
         scores[::7, 0] = np.nan
         path = tmp_path / "scores.csv"
@@ -172,18 +174,19 @@ def test_the_fast_way_for_scores_claims_what_settled_pairs_claim(tmp_path: Path)
         names = ["item", "repo", *(f"s{column}" for column in range(scores.shape[1]))]
         path.write_text("\n".join(",".join(map(str, line)) for line in [names, *cells]))
         table = read_results([path], ResultOptions(group="repo"))
+        claims = claim_scores(table, SETTINGS)
         (pairs,) = run_of_results([path], {"group": "repo"}).verdicts.values()
-        fast = claim_scores(table, SETTINGS)
-        slow = claim_pairs("score", list(map(asdict, pairs)), SETTINGS)
-        assert fast.n_groups == slow.n_groups == -(-len(scores) // 4)
-        others = {row.entrant_id: row for row in slow.board.rows}
-        for row in fast.board.rows:
+        matches = code_judgments(pairs, entrants=table.systems)
+        standings = Evidence(matches=matches, settings=SETTINGS).standings
+        assert claims.n_groups == len(matches.prompts) == -(-len(scores) // 4)
+        others = {each.entrant: each for each in standings.entrants}
+        for row in claims.board.rows:
             other = others[row.entrant_id]
-            assert row.rating == pytest.approx(other.rating, abs=1e-6)
+            assert row.rating == pytest.approx(other.value, abs=1e-6)
             # Both resample the groups, each with its own draws.
             assert row.low == pytest.approx(other.low, abs=0.15 * width(row))
-        records = {two: pair.record for two, pair in slow.board.pairs.items()}
-        for two, pair in fast.board.pairs.items():
+        records = pair_records(pairwise_winrates(pairs))
+        for two, pair in claims.board.pairs.items():
             assert pair.record.wins == records[two].wins
             assert pair.record.share == pytest.approx(records[two].share)
 

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from tournament_assets.battles.files import FormatOptions
+from tournament_assets.battles.files import BattleFile, FormatOptions
 from tournament_assets.battles.registry import FORMATS, detect_format, read_battles
 from tournament_assets.storage.foreign_tables import Row
 from tournament_assets.storage.row_files import sample_file
@@ -20,14 +20,17 @@ def hold_battles(paths: Sequence[Path]) -> bool:
     return all(any(each.recognises(of) for each in FORMATS.values()) for of in samples)
 
 
+def open_battles(path: Path) -> BattleFile:
+    """Open a file of battles, whether or not it says who decided, which changes no claim."""
+    is_said = getattr(detect_format(path), "source", "") is not None
+    return read_battles(path, options=FormatOptions(source=None if is_said else "llm-judge"))
+
+
 def battle_rows(paths: Sequence[Path]) -> dict[str, list[Row]]:
     """Return the battles of files by dimension, in their order."""
     rows: dict[str, list[Row]] = {}
     for path in paths:
-        # Who decided changes no claim, but has to be said where a format does not.
-        is_said = getattr(detect_format(path), "source", "") is not None
-        options = FormatOptions(source=None if is_said else "llm-judge")
-        for battle in read_battles(path, options=options).table.to_pylist():
+        for battle in open_battles(path).table.to_pylist():
             dimension = battle["dimension"] or "wins"
             of_dimension, pref = rows.setdefault(dimension, []), battle["pref"]
             share = _SHARES.get(battle["winner"], 0.5) if pref is None else 1 - pref

@@ -8,18 +8,18 @@ is that of the means where no score is missing.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
-from itertools import combinations
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tournament_assets.battles.rating import BattleRatings
 from tournament_assets.extras.results.reading import ScoreTable
 from tournament_assets.foundation.estimates import Estimate
 from tournament_assets.foundation.formatting import format_confidence, format_margin, format_plural
 from tournament_assets.ratings.bradley_terry import ELO_PER_NAT, DrawWins, ResampledWins
-from tournament_assets.ratings.matches import code_judgments, pairwise_winrates
-from tournament_assets.ratings.rating_methods import placed_rows
+from tournament_assets.ratings.matches import rows_of_pairs
+from tournament_assets.ratings.rating_methods import BRADLEY_TERRY, placed_rows
 from tournament_assets.ratings.rating_tables import claimed
 from tournament_assets.ratings.standings import stand_entrants
 from tournament_assets.reports.claims import PairStatement, Statements, claim_words
@@ -31,10 +31,8 @@ from tournament_assets.reports.report_tables import (
     select_columns,
 )
 from tournament_assets.reports.statements import render, verdict
-from tournament_assets.storage.foreign_tables import Row
 from tournament_assets.tournament.asset_rows import LeaderboardRow, RatingRow, WinRateRow
 from tournament_assets.tournament.battles import RatingSettings
-from tournament_assets.tournament.verdicts import Judgment
 
 _MOST_PAIRS = 50
 """Most pairs that are listed, from the first place down; JSON has all."""
@@ -158,25 +156,17 @@ def claim_scores(table: ScoreTable, settings: RatingSettings) -> Claims:
 
         return draw
 
-    pairs = [
-        WinRateRow(
-            dimension=table.score,
-            entrant_a=systems[a],
-            entrant_b=systems[b],
-            wins_a=int(won[a, b]),
-            wins_b=int(won[b, a]),
-            ties=int(met[a, b] - won[a, b] - won[b, a]),
-            inconsistent=0,
-            same_text=0,
-            unjudged=0,
-            judged=int(met[a, b]),
-            win_rate_a=float(gained[a, b] / met[a, b]),
-        )
-        for a, b in combinations(range(n), 2)
-        if met[a, b]
-    ]
     tables = ResampledWins(systems, gained, n_groups, settings.resampling, start)
-    board = _board(table.score, tables, pairs, settings)
+    standings = stand_entrants(tables, equivalent_within=settings.equivalent_within)
+    ties = met - won - won.T
+    pairs = rows_of_pairs(systems, won=won, ties=ties, gained=gained, dimension=table.score)
+    points = gained.sum(axis=1) / met.sum(axis=1)
+    board = _board(
+        table.score,
+        placed_rows(standings),
+        claimed(pairs, standings),
+        dict(zip(systems, points.tolist(), strict=True)),
+    )
     mean_lead = table.span * np.where(is_met, lead, 0.0).sum(axis=0) / np.maximum(1, met)
     place = {system: index for index, system in enumerate(systems)}
     return Claims(
@@ -213,32 +203,31 @@ def _in_scores(pair: PairStatement, lead: float, span: float) -> Estimate:
     return Estimate(lead, low, high, pair.record.settled)
 
 
-def claim_pairs(dimension: str, rows: Sequence[Row], settings: RatingSettings) -> Claims:
-    """Compare systems by settled pairs; those of a prompt are resampled together."""
-    pairs = [Judgment.of(row) for row in rows]
-    systems = sorted({name for pair in pairs for name in (pair.entrant_a, pair.entrant_b)})
-    matches = code_judgments(pairs, entrants=systems)
-    tables, n_prompts = ResampledWins.of(matches, settings.resampling), len(matches.prompts)
-    board = _board(dimension, tables, pairwise_winrates(pairs), settings)
-    return Claims(n_items=n_prompts, n_groups=n_prompts, settings=settings, board=board)
+def claim_battles(rated: BattleRatings, settings: RatingSettings) -> Claims:
+    """Compare systems by their battles on a dimension, rated with every two of them."""
+    n_prompts, name = rated.counts["prompts"], rated.dimension or "wins"
+    board = _board(name, rated.by(BRADLEY_TERRY), rated.pairs, rated.win_rates)
+    return Claims(
+        n_items=n_prompts, n_groups=n_prompts, settings=settings, board=board, notes=rated.notes
+    )
 
 
 def _board(
-    dimension: str, tables: ResampledWins, pairs: Sequence[WinRateRow], settings: RatingSettings
+    dimension: str,
+    rows: Sequence[RatingRow],
+    pairs: Sequence[WinRateRow],
+    win_rates: Mapping[str, float],
 ) -> Statements:
-    """Rate, order and compare systems."""
-    standings = stand_entrants(tables, equivalent_within=settings.equivalent_within)
-    met = (tables.wins + tables.wins.T).sum(axis=1)
-    win_rates = dict(zip(tables.entrants, tables.wins.sum(axis=1) / met, strict=True))
-    rows = [
+    leaders = [
         LeaderboardRow(
             **{name: getattr(row, name) for name in _OF_RATINGS - {"dimension"}},
             dimension=dimension,
-            win_rate=float(win_rates[row.entrant_id]),
+            win_rate=win_rates.get(row.entrant_id),
         )
-        for row in placed_rows(standings)
+        for row in rows
     ]
-    return Statements.of(rows, claimed(pairs, standings), dimension=dimension)
+    named = [replace(pair, dimension=dimension) for pair in pairs]
+    return Statements.of(leaders, named, dimension=dimension)
 
 
 def _spelt(lead: Estimate) -> str | None:

@@ -5,10 +5,13 @@ from typing import Any
 
 import click
 
+from tournament_assets.battles.rating import rate_battles
+from tournament_assets.battles.registry import pool_battles
 from tournament_assets.cli.options import json_option, page_option, show_report
-from tournament_assets.extras.results.battle_rows import battle_rows, hold_battles
-from tournament_assets.extras.results.claims import claim_pairs, claim_scores
+from tournament_assets.extras.results.battle_rows import hold_battles, open_battles
+from tournament_assets.extras.results.claims import claim_battles, claim_scores
 from tournament_assets.extras.results.reading import ResultOptions, read_results
+from tournament_assets.foundation.errors import make_each
 from tournament_assets.reports.report_tables import Document
 from tournament_assets.tournament.battles import RatingSettings
 
@@ -62,7 +65,11 @@ def claims_command(
     settings = RatingSettings(equivalent_within=margin)
     options = ResultOptions(**reading)
     if options == ResultOptions() and hold_battles(files):
-        claims = [claim_pairs(*each, settings) for each in battle_rows(files).items()]
+        changes = {"equivalent_within": margin}
+        battles = pool_battles(lambda: make_each(open_battles, files), changes=changes)
+        how = {"settings": battles.settings, "methods": ["bradley-terry"], "pairs": True}
+        rated = rate_battles(battles.pool, **how)
+        claims = [claim_battles(each, battles.settings) for each in rated]
     else:
         claims = [claim_scores(read_results(files, options), settings)]
     sections = [section for each in claims for section in each.sections]
