@@ -1,6 +1,7 @@
 """Scores in files of every kind, and what is wrong with files."""
 
 import csv
+import gzip
 import io
 import json
 import zipfile
@@ -84,6 +85,7 @@ def write_all(folder: Path, kind: str) -> list[Path]:
         "wide.csv": csv_of(wide()).encode("utf-8-sig"),
         "semicolons.csv": csv_of(wide(), delimiter=";").encode("utf-16"),
         "long.csv": csv_of(long).encode(),
+        "long.csv.gz": gzip.compress(csv_of(long).encode()),
         "words.csv": csv_of([long[0], *((i, s, words[x]) for i, s, x in CELLS)]).encode(),
         "long.jsonl": lines([{"item": i, "model": s, "score": x} for i, s, x in CELLS]).encode(),
         "eee.jsonl": lines([instance(*cell) for cell in CELLS]).encode(),
@@ -116,7 +118,15 @@ def write_all(folder: Path, kind: str) -> list[Path]:
 @pytest.mark.parametrize(
     "kind",
     [
-        *("wide.csv", "semicolons.csv", "long.csv", "words.csv", "long.jsonl", "eee.jsonl"),
+        *(
+            "wide.csv",
+            "semicolons.csv",
+            "long.csv",
+            "long.csv.gz",
+            "words.csv",
+            "long.jsonl",
+            "eee.jsonl",
+        ),
         *("repeated.csv", "promptfoo.json", "eval", "json", "jsonl"),
     ],
 )
@@ -169,6 +179,19 @@ WRONG: dict[str, tuple[str, tuple[str, ...], tuple[str, ...]]] = {
         ("wrong.csv:3: item 'i1' is in group 's'; expected 'r'",),
     ),
 }
+
+
+@pytest.mark.parametrize("name", ["broken.eval", "broken.json", "broken.csv.gz", "absent.csv"])
+def test_a_broken_log_is_no_traceback(tmp_path: Path, name: str) -> None:
+    path = tmp_path / name
+    if name == "broken.eval":
+        with zipfile.ZipFile(path, "w") as archive:
+            archive.writestr("samples/1.json", "{")
+    elif name != "absent.csv":
+        path.write_bytes(b'{"eval": [], "samples": [{"scores": 3}]}')
+    result = claims(path)
+    assert result.exit_code == 2, result.output
+    assert f"{path}: the file cannot be read" in result.stderr
 
 
 def claims(*arguments: object) -> Result:

@@ -14,7 +14,7 @@ _SHARES = {"model_a": 1.0, "model_b": 0.0}
 
 def hold_battles(paths: Sequence[Path]) -> bool:
     """Return whether files, or judges' folders, hold battles."""
-    if any(path.suffix == ".eval" for path in paths):
+    if any(path.suffix in (".eval", ".gz") for path in paths):
         return False
     samples = [sample_file(path) for path in paths if not path.is_dir()]
     return all(any(each.recognises(of) for each in FORMATS.values()) for of in samples)

@@ -9,6 +9,7 @@ https://github.com/EleutherAI/lm-evaluation-harness; Every Eval Ever,
 https://github.com/evaleval/every_eval_ever; promptfoo, https://www.promptfoo.dev/docs.
 """
 
+import gzip
 import json
 import math
 import zipfile
@@ -16,6 +17,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -23,6 +25,7 @@ from numpy.typing import NDArray
 
 from tournament_assets.foundation.errors import InputError, Problems, make_each
 from tournament_assets.foundation.formatting import hint_at, list_first
+from tournament_assets.foundation.input_files import MOST_DOCUMENT_BYTES
 from tournament_assets.recorded.sample_formats import value_at
 from tournament_assets.storage.foreign_tables import Row
 from tournament_assets.storage.row_files import read_rows, sample_file
@@ -42,6 +45,8 @@ _WORDS = dict.fromkeys(("true", "yes", "pass", "passed", "correct"), 1.0) | dict
 _MISSING = frozenset(("", "nan", "na", "n/a", "none", "null", "-"))
 _LETTERS = {"C": 1.0, "I": 0.0, "P": 0.5, "N": 0.0}
 """Inspect's correct, incorrect, partially correct, and no answer."""
+_UNREADABLE = (AttributeError, KeyError, TypeError, ValueError, zipfile.BadZipFile)
+"""What broken logs raise."""
 _FAILED_REQUEST = 2
 """Promptfoo's `failureReason` of a request that failed, against an answer that did."""
 
@@ -277,6 +282,11 @@ def _holds_scores(name: str, rows: Sequence[tuple[str, Row]]) -> bool:
 def _rows(path: Path, notes: list[str]) -> list[tuple[str, Row]]:
     """Return the rows of a file; a log is a row for each of its answers."""
     try:
+        if path.suffix == ".gz":
+            with TemporaryDirectory() as folder, gzip.open(path) as packed:
+                plain = Path(folder, path.stem)
+                plain.write_bytes(packed.read(MOST_DOCUMENT_BYTES))
+                return _rows(plain, notes)
         if path.suffix == ".eval" and zipfile.is_zipfile(path):  # inspect's own format
             with zipfile.ZipFile(path) as archive:
                 names = sorted(name for name in archive.namelist() if name.startswith("samples/"))
@@ -290,10 +300,10 @@ def _rows(path: Path, notes: list[str]) -> list[tuple[str, Row]]:
             return [row for log in rows for row in _inspect_rows(*log)]
         if isinstance(value_at(sample.first, "results.results"), list):
             return [row for log in rows for row in _promptfoo_rows(*log)]
-    except (AttributeError, KeyError, OSError, TypeError, ValueError, zipfile.BadZipFile) as error:
+    except (*_UNREADABLE, OSError, EOFError) as error:
         raise InputError(
-            f"{path}: the log cannot be read ({type(error).__name__}: {error}); expected a "
-            "finished log of inspect, also as JSON (inspect log convert --to json), or of promptfoo"
+            f"{path}: the file cannot be read ({type(error).__name__}: {error}); expected a table "
+            "or a finished log; write a log of inspect as JSON (inspect log convert --to json)"
         ) from None
     return rows
 
