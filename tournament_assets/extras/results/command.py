@@ -8,9 +8,13 @@ import click
 from tournament_assets.battles.rating import rate_battles
 from tournament_assets.battles.registry import pool_battles
 from tournament_assets.cli.options import json_option, page_option, show_report
-from tournament_assets.extras.results.battle_rows import hold_battles, open_battles
 from tournament_assets.extras.results.claims import claim_battles, claim_scores
-from tournament_assets.extras.results.reading import ResultOptions, read_results
+from tournament_assets.extras.results.reading import (
+    ResultOptions,
+    hold_battles,
+    open_battles,
+    read_results,
+)
 from tournament_assets.foundation.errors import make_each
 from tournament_assets.reports.report_tables import Document
 from tournament_assets.tournament.battles import RatingSettings

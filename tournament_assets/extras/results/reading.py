@@ -23,6 +23,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tournament_assets.battles.files import BattleFile, FormatOptions
+from tournament_assets.battles.registry import FORMATS, detect_format, read_battles
 from tournament_assets.foundation.errors import InputError, Problems, make_each
 from tournament_assets.foundation.formatting import hint_at, list_first
 from tournament_assets.foundation.input_files import MOST_DOCUMENT_BYTES
@@ -331,3 +333,17 @@ def _promptfoo_rows(where: str, log: Row) -> Iterator[tuple[str, Row]]:
         score = None if row.get("failureReason") == _FAILED_REQUEST else row.get("score")
         names = {"item": row.get("testIdx"), "system": f"{provider}{prompt}"}
         yield f"{where}:result {number}", {**names, "score": score}
+
+
+def hold_battles(paths: Sequence[Path]) -> bool:
+    """Return whether files, or judges' folders, hold battles."""
+    if any(path.suffix in (".eval", ".gz") for path in paths):
+        return False
+    samples = [sample_file(path) for path in paths if not path.is_dir()]
+    return all(any(each.recognises(of) for each in FORMATS.values()) for of in samples)
+
+
+def open_battles(path: Path) -> BattleFile:
+    """Open a file of battles, whether or not it says who decided, which changes no claim."""
+    is_said = getattr(detect_format(path), "source", "") is not None
+    return read_battles(path, options=FormatOptions(source=None if is_said else "llm-judge"))
