@@ -203,12 +203,15 @@ def _in_scores(pair: PairStatement, lead: float, span: float) -> Estimate:
     return Estimate(lead, low, high, pair.record.settled)
 
 
-def claim_battles(rated: BattleRatings, settings: RatingSettings) -> Claims:
+def claim_battles(
+    rated: BattleRatings, settings: RatingSettings, notes: tuple[str, ...] = ()
+) -> Claims:
     """Compare systems by their battles on a dimension, rated with every two of them."""
     n_prompts, name = rated.counts["prompts"], rated.dimension or "wins"
     board = _board(name, rated.by(BRADLEY_TERRY), rated.pairs, rated.win_rates)
+    about = (*notes, *rated.notes)
     return Claims(
-        n_items=n_prompts, n_groups=n_prompts, settings=settings, board=board, notes=rated.notes
+        n_items=n_prompts, n_groups=n_prompts, settings=settings, board=board, notes=about
     )
 
 

@@ -71,9 +71,12 @@ def claims_command(
     if options == ResultOptions() and hold_battles(files):
         changes = {"equivalent_within": margin}
         battles = pool_battles(lambda: make_each(open_battles, files), changes=changes)
-        how = {"settings": battles.settings, "methods": ["bradley-terry"], "pairs": True}
-        rated = rate_battles(battles.pool, **how)
-        claims = [claim_battles(each, battles.settings) for each in rated]
+        rated = rate_battles(
+            battles.pool, settings=battles.settings, methods=["bradley-terry"], pairs=True
+        )
+        left_out = (f"Left out, {why}: {n}." for why, n in battles.pool.left_out.items())
+        notes = (*battles.warnings, *left_out)
+        claims = [claim_battles(each, battles.settings, notes) for each in rated]
     else:
         claims = [claim_scores(read_results(files, options), settings)]
     sections = [section for each in claims for section in each.sections]
