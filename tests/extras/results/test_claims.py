@@ -79,16 +79,12 @@ def drawn_tables(n_tables: int, *, seed: int) -> Iterator[NDArray[np.float64]]:
         yield (generator.random((n_items, n_systems)) < chance).astype(float)
 
 
-def exactly_better(counts: Sequence[tuple[int, int]], *, is_joint: bool = False) -> list[bool]:
-    """Return which pairs McNemar's exact test decides, by wins and losses.
-
-    Args:
-        is_joint: Whether all are held to the first step of Holm's method, as joint intervals are.
-    """
+def exactly_better(counts: Sequence[tuple[int, int]]) -> list[bool]:
+    """Return which pairs McNemar's exact test decides, by wins and losses, all by Holm's method."""
     chances = [binomtest(won, won + lost).pvalue if won + lost else 1.0 for won, lost in counts]
     decided = [False] * len(counts)
     for rank, index in enumerate(np.argsort(chances)):
-        if chances[index] > 0.05 / (len(counts) - rank * (not is_joint)):
+        if chances[index] > 0.05 / (len(counts) - rank):
             break
         decided[index] = True
     return decided
@@ -107,19 +103,20 @@ def is_near_the_limit(counts: Sequence[tuple[int, int]], index: int) -> bool:
 
 @pytest.mark.parametrize("n_tables", [60, pytest.param(2_000, marks=pytest.mark.e2e)])
 def test_who_is_better_agrees_with_exact_tests_of_every_two(n_tables: int) -> None:
-    n_pairs, n_agreed = 0, 0
+    n_pairs, n_agreed, n_far = 0, 0, 0
     for scores in drawn_tables(n_tables, seed=1):
         pairs = [*combinations(range(scores.shape[1]), 2)]
         leads = [scores[:, a] - scores[:, b] for a, b in pairs]
         counts = [(int((lead > 0).sum()), int((lead < 0).sum())) for lead in leads]
-        found = {frozenset(two) for two in better_pairs(claims_of(scores))}
+        decided = {frozenset(two) for two in better_pairs(claims_of(scores))}
         for index, ((a, b), expected) in enumerate(zip(pairs, exactly_better(counts), strict=True)):
+            is_equal = (frozenset((f"s{a}", f"s{b}")) in decided) == expected
             n_pairs += 1
-            is_better = frozenset((f"s{a}", f"s{b}")) in found
-            n_agreed += is_better == expected
-            if is_better != expected and not is_near_the_limit(counts, index):
-                assert is_better == exactly_better(counts, is_joint=True)[index], counts[index]
+            n_agreed += is_equal
+            n_far += not is_equal and not is_near_the_limit(counts, index)
     assert n_agreed >= 0.98 * n_pairs
+    # Holm's later steps are looser than joint intervals, whose quantile is drawn.
+    assert n_far <= n_pairs / 1000
 
 
 @pytest.mark.parametrize(
