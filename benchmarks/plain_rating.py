@@ -25,7 +25,7 @@ def main(path: str, n_resamples: int) -> None:
     def count(weight: NDArray[np.float64]) -> NDArray[np.float64]:
         won = np.bincount(first * n + second, weight * share, n * n)
         lost = np.bincount(second * n + first, weight * (1 - share), n * n)
-        return (won + lost).reshape(n, n)
+        return np.asarray((won + lost).reshape(n, n), dtype=np.float64)
 
     strengths = fit(count(np.ones(len(first))), np.zeros(n))
     generator = np.random.default_rng(0)

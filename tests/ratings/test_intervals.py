@@ -166,9 +166,7 @@ def test_no_degree_of_freedom_is_refused() -> None:
         two_sided_quantile(0.95, degrees_of_freedom=0)
 
 
-@pytest.mark.parametrize(
-    "degrees_of_freedom", [1, 2, 5, 142, 1_999, 2_001, 1_048_575]
-)
+@pytest.mark.parametrize("degrees_of_freedom", [1, 2, 5, 142, 1_999, 2_001, 1_048_575])
 @pytest.mark.parametrize("tail", [0.49, 0.3, 0.05, 0.025, 0.005, 1e-4, 1e-7, 1e-9])
 def test_quantiles_are_those_of_scipy(tail: float, degrees_of_freedom: int) -> None:
     expected = -stdtrit(degrees_of_freedom, tail)

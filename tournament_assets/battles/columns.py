@@ -162,8 +162,8 @@ def constant(value: Any, kind: pa.DataType, n: int) -> pa.Array:
         return pa.DictionaryArray.from_arrays(indices, name)
     is_truth = pa.types.is_boolean(kind)
     values = np.full(n, value, dtype=np.bool_ if is_truth else kind.to_pandas_dtype())
-    content = np.packbits(values) if is_truth else values
-    return pa.Array.from_buffers(kind, n, [None, pa.py_buffer(content)])
+    packed = np.packbits(values) if is_truth else values
+    return pa.Array.from_buffers(kind, n, [None, pa.py_buffer(packed)])
 
 
 def of_dimension(table: pa.Table, dimension: str | None) -> pa.Table:
@@ -186,7 +186,8 @@ def finer_preferences(table: pa.Table) -> NDArray[np.bool_]:
     if "pref" not in table.column_names or table.column("pref").null_count == table.num_rows:
         return np.zeros(table.num_rows, dtype=np.bool_)
     pref = table.column("pref").to_numpy()
-    return ~np.isnan(pref) & (pref != SHARES[name_codes(table, "winner", OUTCOMES)])
+    share = SHARES[name_codes(table, "winner", OUTCOMES)]
+    return np.asarray(~np.isnan(pref) & (pref != share), dtype=np.bool_)
 
 
 _WIDEST_WEIGHTS = 1e6

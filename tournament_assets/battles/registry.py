@@ -1,6 +1,7 @@
 """Battle formats by name: detecting a file's format, and pooling several files."""
 
 import math
+import re
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -38,6 +39,7 @@ FORMATS: Mapping[str, BattleFormat] = {
 """Every format by its name."""
 WRITTEN_FORMATS = tuple(each.name for each in FORMATS.values() if each.written)
 """Those that battles are written in."""
+_ADDRESS = re.compile(r"[a-z][a-z0-9+]+:/")
 _ADVICE = f"choose one with --format: {', '.join(FORMATS)}"
 
 
@@ -51,6 +53,11 @@ def read_battles(
         format_name: The format; found out from the file if None.
         options: What the file does not say itself.
     """
+    if _ADDRESS.match(str(path)) and not path.exists():
+        raise InputError(
+            f"{path}: an address; expected a file of this machine; copy it here, or count it where "
+            "it is (tournament battles rate --save-counts) and add its counts (--add)"
+        )
     options = options or FormatOptions()
     if format_name and format_name not in FORMATS:
         raise InputError(f"the format is {format_name!r}; expected one of {', '.join(FORMATS)}")

@@ -72,7 +72,7 @@ def are_strongly_connected(wins: NDArray[np.float64]) -> NDArray[np.bool_]:
     for ways in (links, links.swapaxes(1, 2)):
         reached = np.arange(wins.shape[1]) == np.zeros((len(wins), 1))
         n_before = 0
-        while n_before < (n_reached := np.count_nonzero(reached)) < reached.size:
+        while n_before < (n_reached := int(np.count_nonzero(reached))) < reached.size:
             n_before = n_reached
             reached = reached | (reached[:, :, None] & ways).any(axis=1)
         are_connected &= reached.all(axis=1)
