@@ -11,7 +11,8 @@ import numpy as np
 from tournament_assets.battles.count_kernels import collect_hashes
 slots = np.zeros(4, dtype=np.uint64)
 stats = collect_hashes.dispatcher().stats
-print(collect_hashes(slots[:1], slots, 0, 4), sum(stats.cache_misses.values()), sum(stats.cache_hits.values()))
+counted = collect_hashes(slots[:1], slots, 0, 4)
+print(counted, sum(stats.cache_misses.values()), sum(stats.cache_hits.values()))
 """
 
 

@@ -24,6 +24,7 @@ from tournament_assets.battles.columns import (
     BATTLE_SCHEMA,
     DEFAULTS,
     battle_parts,
+    constant,
     name_codes,
     plain_type,
 )
@@ -313,14 +314,7 @@ def _first_present(values: Sequence[pa.Array], field: pa.Field, n_rows: int) -> 
 
 def _filled(array: pa.Array, default: object, field: pa.Field) -> pa.Array:
     if array.null_count == len(array):
-        if not _is_name(field.name):
-            return pa.repeat(pa.scalar(default, field.type), len(array))
-        content = str(default).encode()
-        # Made of bytes, because PyArrow would load pandas to make them of a text.
-        ends, codes = np.array([0, len(content)], np.int32), np.zeros(len(array), np.int32)
-        name = pa.Array.from_buffers(pa.string(), 1, [None, *map(pa.py_buffer, (ends, content))])
-        indices = pa.Array.from_buffers(pa.int32(), len(array), [None, pa.py_buffer(codes)])
-        return pa.DictionaryArray.from_arrays(indices, name)
+        return constant(default, field.type, len(array))
     filled = array.cast(plain_type(field.type)).fill_null(default)
     return filled.dictionary_encode() if _is_name(field.name) else filled
 

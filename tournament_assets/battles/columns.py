@@ -108,15 +108,22 @@ def name_codes(table: pa.Table, name: str, index_of: Mapping[str, int]) -> NDArr
     """
     codes = [np.zeros(0, dtype=np.int64)]
     for chunk in table.column(name).chunks:
-        places = [index_of.get(each, -1) for each in chunk.dictionary.to_pylist()]
+        places = [*(index_of.get(each, -1) for each in chunk.dictionary.to_pylist()), -1]
         codes.append(np.array(places, dtype=np.int64)[_numbers(chunk.indices)])
     return np.concatenate(codes)
 
 
-def _numbers(indices: pa.Array) -> NDArray[np.int32]:
+def _numbers(values: pa.Array | pa.ChunkedArray) -> NDArray[Any]:
+    """Return numbers none of which is absent."""
     # PyArrow's own conversions load pandas, which takes longer than counting a million battles.
-    values = np.frombuffer(indices.buffers()[1], dtype=np.int32)
-    return values[indices.offset : indices.offset + len(indices)]
+    kind, parts = values.type.to_pandas_dtype(), getattr(values, "chunks", [values])
+    return np.concatenate(
+        [
+            np.frombuffer(part.buffers()[1], kind)[part.offset : part.offset + len(part)]
+            for part in parts
+        ]
+        or [np.zeros(0, kind)]
+    )
 
 
 def battles_per_model(table: pa.Table) -> dict[str, int]:
@@ -136,13 +143,27 @@ def plain_type(kind: pa.DataType) -> pa.DataType:
 def _encode(part: pa.Table | pa.RecordBatch, field: pa.Field) -> Any:
     kind = plain_type(field.type)
     if field.name not in part.schema.names:
-        default = pa.scalar(DEFAULTS.get(field.name), kind)
-        column = pa.repeat(default, part.num_rows)
-    else:
-        column = part.column(field.name)
+        return constant(DEFAULTS.get(field.name), field.type, part.num_rows)
+    column = part.column(field.name)
     if kind == field.type or pa.types.is_dictionary(column.type):
         return column.cast(field.type)
     return column.cast(kind).dictionary_encode().cast(field.type)
+
+
+def constant(value: Any, kind: pa.DataType, n: int) -> pa.Array:
+    """Return a column of equal values, made of bytes: PyArrow's own ways load pandas."""
+    if value is None:
+        return pa.nulls(n, kind)
+    if isinstance(value, str):
+        content = value.encode()
+        ends, codes = np.array([0, len(content)], np.int32), np.zeros(n, np.int32)
+        name = pa.Array.from_buffers(pa.string(), 1, [None, *map(pa.py_buffer, (ends, content))])
+        indices = pa.Array.from_buffers(pa.int32(), n, [None, pa.py_buffer(codes)])
+        return pa.DictionaryArray.from_arrays(indices, name)
+    is_truth = pa.types.is_boolean(kind)
+    values = np.full(n, value, dtype=np.bool_ if is_truth else kind.to_pandas_dtype())
+    packed = np.packbits(values) if is_truth else values
+    return pa.Array.from_buffers(kind, n, [None, pa.py_buffer(packed)])
 
 
 def of_dimension(table: pa.Table, dimension: str | None) -> pa.Table:
@@ -165,7 +186,8 @@ def finer_preferences(table: pa.Table) -> NDArray[np.bool_]:
     if "pref" not in table.column_names or table.column("pref").null_count == table.num_rows:
         return np.zeros(table.num_rows, dtype=np.bool_)
     pref = table.column("pref").to_numpy()
-    return ~np.isnan(pref) & (pref != SHARES[name_codes(table, "winner", OUTCOMES)])
+    share = SHARES[name_codes(table, "winner", OUTCOMES)]
+    return np.asarray(~np.isnan(pref) & (pref != share), dtype=np.bool_)
 
 
 _WIDEST_WEIGHTS = 1e6
@@ -195,7 +217,7 @@ def code_battles(
             f"a battle names {name!r}; expected one of the entrants {', '.join(names)}"
             for name in unknown
         )
-    weight = table.column("weight").to_numpy()
+    weight = _numbers(table.column("weight"))
     if weight.size and weight.max() > _WIDEST_WEIGHTS * weight.min():
         raise InputError(
             f"the weights of the battles go from {weight.min():g} to {weight.max():g}; expected "
@@ -203,21 +225,33 @@ def code_battles(
         )
     index_of = {name: index for index, name in enumerate(names)}
     share = SHARES[name_codes(table, "winner", OUTCOMES)]
-    if preferences == "share":
-        share = np.where(finer_preferences(table), table.column("pref").to_numpy(), share)
-    ids: list[str | None] = table.column("question_id").to_pylist()
-    prompts = sorted({each for each in ids if each is not None})
-    prompts += [f"battle {row}" for row, each in enumerate(ids, start=1) if each is None]
-    place_of = dict(zip(prompts, range(len(prompts)), strict=True))
-    places = (place_of[each or f"battle {row}"] for row, each in enumerate(ids, start=1))
-    sample = table.column("sample").to_numpy().astype(np.int64)
+    if preferences == "share" and (is_finer := finer_preferences(table)).any():
+        share = np.where(is_finer, table.column("pref").to_numpy(), share)
+    prompts, prompt_index = _code_prompts(table.column("question_id"))
+    sample = _numbers(table.column("sample")).astype(np.int64)
     return Matches(
         entrants=names,
-        prompts=tuple(prompts),
+        prompts=prompts,
         first=name_codes(table, "model_a", index_of),
         second=name_codes(table, "model_b", index_of),
-        prompt_index=np.fromiter(places, dtype=np.int64, count=len(ids)),
+        prompt_index=prompt_index,
         preference=1.0 - share,
         weight=weight,
         sample=sample if (sample > 1).any() else sample[:0],
     )
+
+
+def _code_prompts(column: pa.ChunkedArray) -> tuple[tuple[str, ...], NDArray[np.int64]]:
+    """Return the prompts, sorted, and the prompt of every battle; one of its own if it has none."""
+    encoded = pa.chunked_array([column.combine_chunks().dictionary_encode()])
+    prompts = sorted(encoded.chunk(0).dictionary.to_pylist()) if len(column) else []
+    places = name_codes(
+        pa.table([encoded], ["prompt"]),
+        "prompt",
+        {each: place for place, each in enumerate(prompts)},
+    )
+    if column.null_count:
+        absent = np.flatnonzero(column.is_null().to_numpy())
+        places[absent] = len(prompts) + np.arange(absent.size)
+        prompts += [f"battle {row + 1}" for row in absent.tolist()]
+    return tuple(prompts), places

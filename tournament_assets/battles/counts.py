@@ -42,7 +42,7 @@ from tournament_assets.ratings.matches import Matches
 MANY_DRAWS = 2**26
 """Battles are counted once they and their resamples are more, unless a run wrote them."""
 
-MOST_PROMPTS = 2**20
+MOST_PROMPTS = 2**19
 """Up to these, different prompts are told apart in order to count them."""
 
 SCHEME = "poisson by prompt, 1"

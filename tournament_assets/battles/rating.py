@@ -4,10 +4,11 @@ Rows are those of the tables "elo_ratings" and "ratings", in the same order.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from itertools import groupby
+from operator import attrgetter
 from typing import Any, TypeVar
 
 import numpy as np
@@ -275,8 +276,8 @@ def _rank_notes(
 
 def _count_notes(counts: BattleCounts) -> list[str]:
     notes = [
-        f"more than {MANY_DRAWS:,} battles in all resamples, or counts: a resample gives each prompt a "
-        "Poisson weight instead of drawing prompts"
+        f"more than {MANY_DRAWS:,} battles in all resamples, or counts: a resample gives each "
+        "prompt a Poisson weight instead of drawing prompts"
     ]
     if counts.has_more_prompts:
         notes.append(f"there are more than {counts.n_prompts:,} prompts, which are not told apart")
@@ -325,51 +326,40 @@ def anchor_ratings(ratings: BattleRatings, *, model: str, rating: float) -> Batt
         model: Who is to have the rating.
         rating: In Elo points.
     """
-    where = "" if ratings.dimension is None else f"on {ratings.dimension}, "
     try:
-        elo = [
-            row
-            for _, rows in groupby(ratings.elo, key=lambda row: row.k_factor)
-            for row in _moved(list(rows), _ELO_POINTS, model=model, rating=rating)
-        ]
+        elo = _moved(ratings.elo, attrgetter("k_factor"), _ELO_POINTS, model, rating)
+        by_method = attrgetter("method")
         rows = [
             row
-            for method, own in groupby(ratings.ratings, key=lambda row: row.method)
+            for method, table in groupby(ratings.ratings, by_method)
             for row in (
-                own
+                table
                 if METHODS[method].beside
-                else _moved(own, _RATING_POINTS, model=model, rating=rating)
+                else _moved(table, by_method, _RATING_POINTS, model, rating)
             )
         ]
     except InputError as error:
+        where = "" if ratings.dimension is None else f"on {ratings.dimension}, "
         raise InputError(f"{where}{problem}" for problem in error.problems) from error
     note = f"all ratings are moved so that {model} has {rating:g}"
-    return replace(
-        ratings,
-        elo=tuple(elo),
-        ratings=tuple(rows),
-        notes=(*ratings.notes, note),
-    )
+    return replace(ratings, elo=tuple(elo), ratings=tuple(rows), notes=(*ratings.notes, note))
 
 
 def _moved(
-    rows: Iterable[MovedRow], columns: tuple[str, ...], *, model: str, rating: float
+    rows: Iterable[MovedRow],
+    table_of: Callable[[MovedRow], object],
+    columns: tuple[str, ...],
+    model: str,
+    rating: float,
 ) -> list[MovedRow]:
-    """Add the same to some columns of all rows; the first is the rating."""
-    listed = list(rows)
-    if not listed:
-        return []
-    shift = anchor_shift(
-        {row.entrant_id: getattr(row, columns[0]) for row in listed},
-        model=model,
-        rating=rating,
-    )
-    return [
-        replace(
-            row,
-            **{
-                name: value + shift for name in columns if (value := getattr(row, name)) is not None
-            },
-        )
-        for row in listed
-    ]
+    """Add the same to some columns of all rows of a table; the first is the rating."""
+    moved: list[MovedRow] = []
+    for _, group in groupby(rows, table_of):
+        table = list(group)
+        points = {row.entrant_id: getattr(row, columns[0]) for row in table}
+        shift = anchor_shift(points, model=model, rating=rating)
+        for row in table:
+            values = {name: getattr(row, name) for name in columns}
+            known = {name: value + shift for name, value in values.items() if value is not None}
+            moved.append(replace(row, **known))
+    return moved

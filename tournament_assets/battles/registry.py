@@ -1,6 +1,7 @@
 """Battle formats by name: detecting a file's format, and pooling several files."""
 
 import math
+import re
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -38,6 +39,7 @@ FORMATS: Mapping[str, BattleFormat] = {
 """Every format by its name."""
 WRITTEN_FORMATS = tuple(each.name for each in FORMATS.values() if each.written)
 """Those that battles are written in."""
+_ADDRESS = re.compile(r"[a-z][a-z0-9+]+:/")
 _ADVICE = f"choose one with --format: {', '.join(FORMATS)}"
 
 
@@ -51,8 +53,15 @@ def read_battles(
         format_name: The format; found out from the file if None.
         options: What the file does not say itself.
     """
+    if _ADDRESS.match(str(path)) and not path.exists():
+        raise InputError(
+            f"{path}: an address; expected a file of this machine; copy it here, or count it where "
+            "it is (tournament battles rate --save-counts) and add its counts (--add)"
+        )
     options = options or FormatOptions()
-    file = (_named(format_name) if format_name else detect_format(path)).open(path, options)
+    if format_name and format_name not in FORMATS:
+        raise InputError(f"the format is {format_name!r}; expected one of {', '.join(FORMATS)}")
+    file = (FORMATS[format_name] if format_name else detect_format(path)).open(path, options)
     parts = _at_least_one(file, path, named=options.prompt_column)
     return replace(file, parts=parts)
 
@@ -73,7 +82,7 @@ def _at_least_one(file: BattleFile, path: Path, *, named: str | None) -> Iterato
     if named and not n_with_prompt:
         raise InputError(
             f"{path}: no battle has a value in {named!r}; expected the column that names the prompt"
-            f"{_columns_of(path)}"
+            + ("" if path.is_dir() else f", one of {', '.join(sorted(sample_file(path).columns))}")
         )
 
 
@@ -105,18 +114,6 @@ def detect_format(path: Path) -> BattleFormat:
             return formats[0]
         raise InputError(f"{path}: a folder; expected a file; {_ADVICE}")
     return choose_format(FORMATS, sample_file(path), str(path), advice=_ADVICE)
-
-
-def _columns_of(path: Path) -> str:
-    if path.is_dir():
-        return ""
-    return f", one of {', '.join(sorted(sample_file(path).columns))[:300]}"
-
-
-def _named(name: str) -> BattleFormat:
-    if name not in FORMATS:
-        raise InputError(f"the format is {name!r}; expected one of {', '.join(FORMATS)}")
-    return FORMATS[name]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -151,9 +148,9 @@ def pool_battles(
 ) -> PooledBattles:
     """Read files of battles once, one after the other; the first that says how decides the rating.
 
-    More than `MANY_DRAWS` in all resamples are counted unless a run has rated them otherwise or they have weights,
-    samples or finer preferences; memory then grows with the models and not with the battles,
-    unless the battles are kept.
+    More than `MANY_DRAWS` in all resamples are counted unless a run has rated them otherwise or
+    they have weights, samples or finer preferences; memory then grows with the models and not with
+    the battles, unless the battles are kept.
 
     Args:
         open_files: Opens the files; called again if it turns out that they cannot be counted.

@@ -2,7 +2,7 @@
 
 import json
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -18,7 +18,6 @@ from tournament_assets.battles.columns import (
 from tournament_assets.battles.files import BattleFile, FormatOptions
 from tournament_assets.battles.rating import (
     USUAL_METHODS,
-    BattleRatings,
     anchor_ratings,
     battle_methods,
     need_every_battle,
@@ -35,31 +34,12 @@ from tournament_assets.battles.registry import (
 from tournament_assets.cli import echo
 from tournament_assets.cli.options import json_option
 from tournament_assets.foundation.errors import InputError, make_each
-from tournament_assets.foundation.formatting import format_confidence, format_share
-from tournament_assets.ratings.rating_methods import (
-    BRADLEY_TERRY,
-    METHODS,
-    STYLE,
-    compared_methods,
-    rows_by,
-)
-from tournament_assets.reports.rating_method_tables import ONE_METHOD, AnyStanding
+from tournament_assets.reports.battle_sections import battle_sections
 from tournament_assets.reports.rendering import show_controls
-from tournament_assets.reports.report_tables import Cell, ReportTable, select_columns
-from tournament_assets.reports.terminal import print_table, print_text
-from tournament_assets.tournament.asset_rows import EloRow, RatingRow, WinRateRow
-from tournament_assets.tournament.battles import RatingSettings
+from tournament_assets.reports.report_tables import Document
+from tournament_assets.reports.terminal import print_document
 
 _FORMATS = tuple(FORMATS)
-_PAIR_COLUMNS: Mapping[str, Cell[WinRateRow]] = {
-    "A": lambda row: row.entrant_a,
-    "B": lambda row: row.entrant_b,
-    "A wins": lambda row: row.wins_a,
-    "B wins": lambda row: row.wins_b,
-    "ties": lambda row: row.ties,
-    "A's win rate": lambda row: format_share(row.win_rate_a),
-    "claim": lambda row: (row.claim or "").replace("_", " "),
-}
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
 
@@ -307,9 +287,9 @@ def battles_rate_command(
         echo(f"  warning: {warning}")
     if battles.saved is None:
         echo("  the file does not say how it was rated; the options and defaults apply")
-    print_battle_ratings(
-        ratings, Console(width=None if sys.stdout.isatty() else 100, highlight=False), settings
-    )
+    echo("")
+    console = Console(width=None if sys.stdout.isatty() else 100, highlight=False)
+    print_document(Document("", battle_sections(ratings, settings)), console)
 
 
 def _methods(method: str, *, takes_counts: bool, has_responses: bool) -> Sequence[str]:
@@ -346,102 +326,3 @@ def _print_left_out(left_out: Mapping[str, int], notes: Iterable[str]) -> None:
         echo(f"  left out, {reason}: {count}")
     for note in filter(None, notes):
         echo(f"  {note}")
-
-
-def print_battle_ratings(
-    ratings: Sequence[BattleRatings], console: Console, settings: RatingSettings
-) -> None:
-    """Print one table for each dimension, its counts, and what the intervals cover.
-
-    Args:
-        ratings: The ratings, by dimension.
-        settings: How the battles were rated.
-    """
-    for rated in ratings:
-        if rated.elo or rated.by(BRADLEY_TERRY):
-            print_table(rated.dimension or "no dimension named", _table(rated), console)
-        for more in _more_tables(rated):
-            print_table(*more, console)
-        counts = rated.counts
-        line = (
-            f"{counts['battles']} battles on {counts['prompts']} prompts: {counts['decisive']} "
-            f"decisive, {counts['ties']} ties, of which {counts['inconsistent']} inconsistent"
-        )
-        for text in (*_elo_sentences(rated), line, *_unrated(rated), *rated.notes):
-            print_text(text, console)
-    console.print()
-    for text in _explanations(ratings, settings):
-        print_text(text, console, style="dim")
-
-
-def _more_tables(ratings: BattleRatings) -> Iterator[tuple[str, ReportTable]]:
-    for name in compared_methods():
-        if name != BRADLEY_TERRY and (rows := ratings.by(name)):
-            yield str(METHODS[name]), ReportTable.of(rows, ONE_METHOD, n_labels=2)
-    if style := rows_by(ratings.ratings, STYLE):
-        yield (
-            "at equal style (Elo points; a feature's are what one unit of it was worth)",
-            ReportTable.of(style, ONE_METHOD, n_labels=2),
-        )
-    if ratings.pairs:
-        yield (
-            "each two that met; claims hold together",
-            ReportTable.of(ratings.pairs, _PAIR_COLUMNS, n_labels=2),
-        )
-
-
-def _unrated(ratings: BattleRatings) -> list[str]:
-    """Name, for everyone without a number, which rating lacks it and why."""
-    elo = [row for row in ratings.elo if row.is_primary]
-    reasons: dict[str, dict[str, list[str]]] = {}
-    for method, rows in (("Elo", elo), ("Bradley–Terry", ratings.by(BRADLEY_TERRY))):
-        for row in rows:
-            if row.note:
-                by_note = reasons.setdefault(row.entrant_id, {})
-                by_note.setdefault(row.note, []).append(method)
-    return [
-        f"no {' and no '.join(methods)} rating of {name}: {note}"
-        for name, by_note in reasons.items()
-        for note, methods in by_note.items()
-    ]
-
-
-def _table(ratings: BattleRatings) -> ReportTable:
-    elo = [row for row in ratings.elo if row.is_primary]
-    strengths = ratings.by(BRADLEY_TERRY)
-    share = ratings.win_rates
-    win_rate: dict[str, Cell[AnyStanding]] = {
-        "win rate": lambda row: format_share(share.get(row.entrant_id))
-    }
-    if strengths:
-        places = ("places_and_group",) if any(row.group for row in strengths) else ()
-        columns = select_columns(RatingRow, "rank", "model", "rating", "interval", *places)
-        return ReportTable.of(strengths, columns | win_rate, n_labels=2)
-    columns = select_columns(EloRow, "rank", "entrant_id", "mean_and_error", "n_entrant_matches")
-    return ReportTable.of(elo, columns | win_rate, n_labels=2)
-
-
-def _elo_sentences(ratings: BattleRatings) -> list[str]:
-    """Name everybody's mean Elo rating and its order noise, below a table of other ratings."""
-    means = [
-        f"{row.entrant_id} {row.mean_and_error}"
-        for row in ratings.elo
-        if row.is_primary and ratings.by(BRADLEY_TERRY)
-    ]
-    return [f"Elo, mean over orderings ± SEM (order noise): {', '.join(means)}."] if means else []
-
-
-def _explanations(ratings: Sequence[BattleRatings], settings: RatingSettings) -> list[str]:
-    confidence = format_confidence(settings.confidence)
-    lines = []
-    if any(each.elo for each in ratings):
-        lines.append(
-            f"Elo: K = {settings.k_factor:g}, {settings.n_permutations} orderings (seed "
-            f"{settings.shuffle_seed}), from {settings.initial_rating:g}. SEM shows "
-            "order noise only."
-        )
-    lines.append(
-        f"Sampling intervals ({confidence}): whole prompts resampled {settings.n_bootstraps} times "
-        f"(seed {settings.bootstrap_seed})."
-    )
-    return lines

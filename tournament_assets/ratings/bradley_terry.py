@@ -16,6 +16,7 @@ converges to the same maximum or reports that it did not.
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import Any, Literal
 
 import numpy as np
@@ -71,7 +72,7 @@ def are_strongly_connected(wins: NDArray[np.float64]) -> NDArray[np.bool_]:
     for ways in (links, links.swapaxes(1, 2)):
         reached = np.arange(wins.shape[1]) == np.zeros((len(wins), 1))
         n_before = 0
-        while n_before < (n_reached := np.count_nonzero(reached)) < reached.size:
+        while n_before < (n_reached := int(np.count_nonzero(reached))) < reached.size:
             n_before = n_reached
             reached = reached | (reached[:, :, None] & ways).any(axis=1)
         are_connected &= reached.all(axis=1)
@@ -191,6 +192,19 @@ class ResampledWins:
             resampling,
             lambda: PromptResamples(matches, seed=resampling.seed).draw,
         )
+
+    def drawn_once(self) -> "ResampledWins":
+        """Return the same with its resamples in memory, where that is little."""
+        n_tables = self.resampling.n
+        if not 0 < n_tables * self.wins.size <= CELLS_AT_ONCE:
+            return self
+        tables = self.start()(n_tables)
+
+        def start() -> DrawWins:
+            remaining = iter(tables)
+            return lambda n_more: np.array([*islice(remaining, n_more)])
+
+        return replace(self, start=start)
 
     def plus(self, wins: NDArray[np.float64]) -> "ResampledWins":
         """Return the same with further wins in every table, shape (n_entrants, n_entrants)."""

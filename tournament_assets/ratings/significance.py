@@ -25,7 +25,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tournament_assets.foundation.errors import InputError
-from tournament_assets.ratings.intervals import BootstrapRatings, PercentileInterval, can_tell
+from tournament_assets.ratings.intervals import (
+    BootstrapRatings,
+    PercentileInterval,
+    can_tell,
+    student_quantile,
+)
 from tournament_assets.ratings.matches import require_confidence
 
 _SMALL = 1e-6
@@ -196,9 +201,6 @@ def _simultaneous(
     The quantile is widened from the normal distribution to Student's t, and the spread by
     sqrt(n / (n - 1)), as `expanded_percentile_interval` does for one rating.
     """
-    # Imported here, so that loading the definitions does not pay for it.
-    from scipy.special import ndtr, stdtrit
-
     n_samples, n_pairs = len(ratings), first.size
     middle, spread, agreed = np.zeros(n_pairs), np.zeros(n_pairs), np.zeros(n_pairs)
     largest = np.zeros(n_samples)
@@ -225,8 +227,9 @@ def _simultaneous(
     low, high = np.full(n_pairs, -np.inf), np.full(n_pairs, np.inf)
     rank, spreads = math.ceil(confidence * (n_samples + 1)), spread > 0
     if spreads.any() and rank <= n_samples:
-        tail = ndtr(-np.sort(largest)[rank - 1])
-        reach = -stdtrit(n_units - 1, tail) * math.sqrt(n_units / (n_units - 1)) * spread
+        tail = math.erfc(np.sort(largest)[rank - 1] / math.sqrt(2)) / 2
+        quantile = student_quantile(tail, n_units - 1)
+        reach = quantile * math.sqrt(n_units / (n_units - 1)) * spread
         low[spreads], high[spreads] = (middle - reach)[spreads], (middle + reach)[spreads]
     return PercentileInterval(low, high), agreed
 

@@ -171,6 +171,7 @@ def stand_entrants(
     Raises:
         InputError: If the confidence is not between 0 and 1, or no resample is asked for.
     """
+    tables = tables.drawn_once()
     rated = _rate(tables, initial_rating=initial_rating)
     order = _order(tables.wins, [each.value for each in rated])
     if decided is not None:
