@@ -1,7 +1,7 @@
 """Compares what every door says of a drawn run with its tables: typed statements, then their words.
 
 The doors are the page, its Markdown, the first screen in the manifest, the console, the catalogue,
-the notebook, the site of all runs and the gate.
+the notebook and the gate; the site of all runs stands with its extra.
 """
 
 import html
@@ -18,10 +18,8 @@ from tests.oracle.comparison import Oracle
 from tests.oracle.drawn_runs import DIMENSION
 from tests.reports.claims_reference import Facts
 from tests.reports.test_claims_fuzz import check
-from tournament_assets.extras.site.site import read_runs, site_pages
-from tournament_assets.foundation.formatting import format_rating, join_names
+from tournament_assets.audits.more_prompts import MOST_PROMPTS
 from tournament_assets.python_api import open_run
-from tournament_assets.ratings.more_prompts import MOST_PROMPTS
 from tournament_assets.reports.claims import Statements
 from tournament_assets.reports.next_steps import MIN_PAIRS, next_step
 from tournament_assets.reports.statements import NextStep, answer, render, verdict
@@ -66,7 +64,6 @@ def find_falsehoods(oracle: Oracle) -> Iterator[str]:
     catalogue = oracle.drawn.tables.metadata["leaderboard", ""][f"verdict_{DIMENSION}"]
     if _words(str(catalogue)) != _words(full):
         yield f"catalogue: {catalogue!r} instead of {full!r}"
-    yield from _of_site(oracle, folder)
     yield from _of_gate(oracle, folder)
 
 
@@ -121,32 +118,6 @@ def _of_next_step(facts: Facts, step: NextStep | None) -> Iterator[str]:
         yield f"{step} decides nothing"
     if not 1 <= more.leave <= max(1, len(first) // 2):
         yield f"{step} leaves too many"
-
-
-def _of_site(oracle: Oracle, folder: Path) -> Iterator[str]:
-    """Compare the site's sentence and first places with the table."""
-    (run,), problems = read_runs(folder.parent)
-    rows = oracle.rows("leaderboard")
-    pages = site_pages([run])
-    first = [row.entrant_id for row in rows if row.rank == 1]
-    (cell,) = re.findall(r'data-label="first">([^<]*)<', pages["index.html"])
-    is_placed = any(row.rank for row in rows)
-    expected = join_names(first) or ("nobody" if is_placed else "no entrant is rated")
-    if problems or cell != expected:
-        yield f"site: {cell!r} is first instead of {expected!r} {problems}"
-    highest = max((row.rating for row in rows if row.rating is not None), default=None)
-    text = _words(html.unescape(pages[run.page]))
-    if highest is None:
-        if "rates no entrant" not in text:
-            yield "site: somebody is rated"
-        return
-    names = [row.entrant_id for row in rows if row.rating and row.rating > highest - 1e-6]
-    verb = "has" if len(names) == 1 else "have"
-    words = f"{join_names(names)} {verb} the highest rating of the latest run, "
-    if words + format_rating(highest) not in text:
-        yield f"site: does not say {words!r}"
-    if len(names) == 1 and f"was first in {int(names == first[:1])} of 1 run" not in text:
-        yield f"site: miscounts how often {names} were first"
 
 
 def _of_gate(oracle: Oracle, folder: Path) -> Iterator[str]:

@@ -12,7 +12,6 @@ import pytest
 from tests.oracle.comparison import Oracle, find_differences
 from tests.oracle.doors import find_falsehoods
 from tests.oracle.drawn_runs import KINDS, draw_run
-from tournament_assets.extras.site import site
 from tournament_assets.foundation.estimates import Rating
 from tournament_assets.graph.assets import ratings as rating_assets
 from tournament_assets.graph.assets import reports
@@ -111,7 +110,6 @@ def _never_undecided(decided: Sequence[GatedDimension]) -> list[GatedDimension]:
         (page, "render", lambda said: said[:-2], "first screen"),
         (leaderboard, "verdict_sentence", lambda said: said[3:], "console"),
         (reports, "verdict_sentence", lambda said: said[3:], "catalogue"),
-        (site, "format_rating", lambda said: f"1{said}", "site"),
         (gate, "_decide", _never_undecided, "gate"),
         (gate, "gate_sentences", lambda said: said[1:], "gate"),
     ],
