@@ -13,7 +13,7 @@ from rich.console import Console
 
 from tournament_assets.cli import echo
 from tournament_assets.foundation.errors import InputError
-from tournament_assets.reports.report_tables import Document, document_markdown
+from tournament_assets.reports.report_tables import Document, document_markdown, document_page
 from tournament_assets.reports.terminal import print_document
 from tournament_assets.storage.atomic_files import write_bytes_atomically
 
@@ -117,6 +117,14 @@ markdown_option = click.option(
     help="Also write a page to this file, with the column or the file behind every number.",
 )
 
+page_option = click.option(
+    "--page",
+    "page_path",
+    metavar="OUT.html",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Also write a page for a browser to this file.",
+)
+
 
 def open_console(width: int = 100) -> Console:
     """Return a console as wide as the terminal, or of the given width without a terminal."""
@@ -129,21 +137,25 @@ def show_report(
     *,
     as_json: bool,
     markdown_path: Path | None = None,
+    page_path: Path | None = None,
     width: int = 120,
 ) -> None:
     """Print a report as tables or as JSON, and write it as a page if one is wanted.
 
     Args:
         values: Returns the values to print as JSON.
-        markdown_path: Where to write the page; None for nowhere.
+        markdown_path: Where to write it in Markdown; None for nowhere.
+        page_path: Where to write it in HTML; None for nowhere.
         width: Width of the tables in characters, if there is no terminal.
     """
-    if markdown_path is not None:
+    for path, render in ((markdown_path, document_markdown), (page_path, document_page)):
+        if path is None:
+            continue
         try:
-            page = document_markdown(document).encode("utf-8", errors="backslashreplace")
-            write_bytes_atomically(markdown_path, page)
+            page = render(document).encode("utf-8", errors="backslashreplace")
+            write_bytes_atomically(path, page)
         except OSError as error:
-            raise InputError(f"{markdown_path}: cannot be written: {error}") from error
+            raise InputError(f"{path}: cannot be written: {error}") from error
     if as_json:
         click.echo(json.dumps(values(), indent=2))
     else:

@@ -16,6 +16,7 @@ from tournament_assets.foundation.formatting import ABSENT, Display, join_names
 from tournament_assets.reports.rendering import (
     escape_csv,
     render_macro,
+    render_page,
     render_part,
     render_template,
 )
@@ -414,3 +415,8 @@ class Document:
 def document_markdown(document: Document) -> str:
     """Return a document as a Markdown page."""
     return render_template("sections.md.jinja", document=document)
+
+
+def document_page(document: Document) -> str:
+    """Return a document as an HTML page that needs no other file."""
+    return render_page("document.html.jinja", "report", document=document)

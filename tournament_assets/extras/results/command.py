@@ -1,0 +1,75 @@
+"""`tournament claims`."""
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from tournament_assets.cli.options import json_option, page_option, show_report
+from tournament_assets.extras.results.claims import Claims, claims_document, meet
+from tournament_assets.extras.results.reading import ResultOptions, read_results
+from tournament_assets.tournament.battles import RatingSettings
+
+
+@click.command("claims")
+@click.argument(
+    "files", nargs=-1, required=True, metavar="RESULTS…", type=click.Path(path_type=Path)
+)
+@click.option("--item", metavar="COLUMN", help="The column that names the item.")
+@click.option("--system", metavar="COLUMN", help="The column that names the system.")
+@click.option("--score", metavar="COLUMN", help="The column or scorer to compare by.")
+@click.option("--group", metavar="COLUMN", help="What items are part of; groups are resampled.")
+@click.option("--repeat", metavar="COLUMN", help="What tells a system's answers to an item apart.")
+@click.option(
+    "--where",
+    type=(str, str),
+    multiple=True,
+    metavar="COLUMN TEXT",
+    help="Read only rows with this text, as in --where filter strict-match. May be repeated.",
+)
+@click.option("--lower-is-better", is_flag=True, help="The scores are losses.")
+@click.option("--by-file", is_flag=True, help="Each file is one system, named after it.")
+@click.option(
+    "--margin",
+    type=click.FloatRange(min=0, min_open=True),
+    default=20.0,
+    show_default=True,
+    metavar="ELO",
+    help="The largest difference that does not matter, in Elo points.",
+)
+@click.option(
+    "--confidence",
+    type=click.FloatRange(0, 1, min_open=True, max_open=True),
+    default=0.95,
+    show_default=True,
+    help="With which all claims hold together.",
+)
+@page_option
+@json_option
+def claims_command(
+    files: tuple[Path, ...],
+    margin: float,
+    confidence: float,
+    page_path: Path | None,
+    as_json: bool,
+    **reading: Any,
+) -> None:
+    """Say which system is better in RESULTS that other tools wrote, and how sure that is.
+
+    RESULTS are tables of scores (a row for each item and a column for each system, or a row for
+    each score), logs of inspect or lm-eval, instances of Every Eval Ever, results of promptfoo, or
+    battles. Two systems are compared on the items that both have, all pairs together. It sends
+    nothing.
+
+    \b
+    tournament claims scores.csv --group repository
+    tournament claims logs/*.eval --score accuracy --page claims.html
+    """  # noqa: D301 (\b tells click to keep the lines that follow)
+    settings = RatingSettings(confidence=confidence, equivalent_within=margin)
+    claims = [Claims.of(meet(read_results(files, ResultOptions(**reading)), settings), settings)]
+    show_report(
+        claims_document(", ".join(path.name for path in files), claims),
+        lambda: [each.to_dict() for each in claims],
+        as_json=as_json,
+        page_path=page_path,
+    )
