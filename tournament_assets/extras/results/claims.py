@@ -179,8 +179,7 @@ class Claims:
     @property
     def verdict(self) -> str:
         """Who comes first, and all that is claimed of it."""
-        within, confidence = self.settings.equivalent_within, self.settings.confidence
-        return render(verdict(self.board, confidence=confidence, equivalent_within=within))
+        return render(verdict(self.board, equivalent_within=self.settings.equivalent_within))
 
     @property
     def notes(self) -> tuple[str, ...]:
