@@ -9,20 +9,21 @@ whether somebody is best, or as few may be as was said. Run it with
 import argparse
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.simulated_tournaments import Design, draw_tournament
+from tournament_assets.audits.more_prompts import MorePrompts, find_more_prompts
 from tournament_assets.foundation.estimates import Resampling
 from tournament_assets.ratings.bradley_terry import ELO_PER_NAT, ResampledWins
 from tournament_assets.ratings.matches import Matches
-from tournament_assets.ratings.more_prompts import MorePrompts, find_more_prompts
 from tournament_assets.ratings.standings import Standings, stand_entrants
 
 CONFIDENCE = 0.95
 Draws = np.random.Generator
-KINDS: dict[str, Callable[[Draws, int], NDArray[np.float64]]] = {
+KINDS: dict[str, Callable[[Draws, int], NDArray[Any]]] = {
     "normal, 30 Elo": lambda draws, n: draws.normal(0.0, 30.0, n),
     "normal, 60 Elo": lambda draws, n: draws.normal(0.0, 60.0, n),
     "normal, 120 Elo": lambda draws, n: draws.normal(0.0, 120.0, n),
@@ -60,7 +61,7 @@ def how_many_may_be_first(standings: Standings) -> int:
 
 def together(first: Matches, then: Matches) -> Matches:
     """Put two tournaments of the same entrants on different prompts together."""
-    arrays = {
+    arrays: dict[str, Any] = {
         name: np.concatenate([getattr(first, name), getattr(then, name)])
         for name in ("first", "second", "preference", "weight")
     }

@@ -7,20 +7,21 @@ import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
 from tournament_assets.audits.agreement import (
     Agreement,
     Label,
     LabelPair,
     Reading,
-    align_labels,
     measure_agreement,
+    measure_effective_votes,
     measure_panel,
     measure_proportion,
     same_vote,
 )
 from tournament_assets.foundation.errors import InputError
-from tournament_assets.foundation.estimates import Resampling
+from tournament_assets.foundation.estimates import Estimate, Resampling
 from tournament_assets.tournament.verdicts import Outcome
 
 
@@ -278,16 +279,6 @@ def test_options_without_a_meaning_are_refused() -> None:
         measure_agreement([], Resampling(confidence=0.0))
 
 
-def test_what_only_one_reading_labels_is_aligned_with_nothing() -> None:
-    first = {("p1", "ada"): "tie", ("p2", "ada"): None}
-    second = {("p3", "bob"): "a_wins", ("p1", "ada"): "b_wins"}
-    assert align_labels(first, second, prompt_of=lambda key: key[0]) == [
-        LabelPair("p1", "tie", "b_wins"),
-        LabelPair("p2", None, None),
-        LabelPair("p3", None, "a_wins"),
-    ]
-
-
 ARENA = Path(__file__).parents[3] / "shared" / "data" / "arena_judged" / "battles.parquet"
 
 FLEISS = """
@@ -442,3 +433,28 @@ def test_the_arenas_judges_together_are_worse_than_the_best_of_them() -> None:
     assert equal is not None
     assert aware is not None
     assert equal < aware < 0.329
+
+
+@given(st.integers(2, 5), st.integers(0, 99))
+def test_effective_votes_are_all_where_voters_are_independent_and_one_where_they_are_alike(
+    n_voters: int, seed: int
+) -> None:
+    rng = np.random.default_rng(seed)
+    names = [f"p{number}" for number in range(400)]
+    alone, lean = rng.choice([0, 0.5, 1], (400, n_voters)), rng.integers(0, 2, 400) / 3
+
+    def effective(shares: NDArray[np.float64]) -> Estimate:
+        votes = zip(names, lean, shares.tolist(), strict=True)
+        return measure_effective_votes(votes, Resampling(100, seed))
+
+    apart = effective(alone + lean[:, None])
+    assert apart.value == pytest.approx(n_voters, rel=0.35)
+    assert (apart.low or 0) < (apart.value or 0) < (apart.high or 0)
+    same = effective(np.repeat(alone[:, :1], n_voters, axis=1))
+    assert same.value == pytest.approx(1)
+    # The half of the votes is one voter's: the variance of the mean says how many they are.
+    mixed = np.where(rng.random((400, n_voters)) < 0.5, alone[:, :1], alone)
+    spread = mixed - np.array([mixed[lean == each].mean(axis=0) for each in lean])
+    expected = spread.var(axis=0).mean() / spread.mean(axis=1).var()
+    assert effective(mixed).value == pytest.approx(expected)
+    assert measure_effective_votes([], Resampling(100)).value is None

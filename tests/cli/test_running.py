@@ -225,7 +225,7 @@ def test_an_unknown_mode_ends_with_exit_code_2(project: SmallProject) -> None:
     "command",
     [
         ["audit"],
-        ["judge-server"],
+        ["judge", "serve"],
         [],
     ],
     ids=" ".join,

@@ -1,5 +1,6 @@
 """Several judges through the graph."""
 
+from collections import Counter
 from dataclasses import fields
 from itertools import combinations
 from pathlib import Path
@@ -54,6 +55,48 @@ def test_three_judges_judge_all_pairs_or_a_share_and_settle_them_together(tmp_pa
     assert rated == pytest.approx({each.entrant: each.value for each in fitted})
     estimate = made.frame("judging_estimate")
     assert estimate["asked"].tolist() == models
+
+
+TURNS = ("loopback-pilot", "loopback-hasty", "loopback-coarse")
+IN_ROUNDS = {"adaptive": {"goal": "bank", "rounds": 2, "min_prompts": 2}}
+
+
+@pytest.mark.parametrize("mode", [{}, pytest.param(IN_ROUNDS, id="in rounds")])
+def test_in_turn_judges_cost_what_one_does_and_each_settles_its_own_pairs(
+    mode: dict[str, Any], tmp_path: Path
+) -> None:
+    project = make_project(tmp_path, dimensions=DIMENSIONS)
+    project.seat(*({"model": name} for name in TURNS))
+    project.merge_config(modes={"pilot": mode}, judging={"assignment": "in_turn"})
+    estimate = project.tables("judging_estimate").frame("judging_estimate")
+    made = project.tables("measures")
+    replies, verdicts = stored(project, "judge_replies"), stored(project, "judge_verdicts")
+    settled = {
+        (row["prompt_id"], row["entrant_a"], row["entrant_b"]): row["settled_by"]
+        for row in verdicts
+    }
+    assert {*settled.values()} == {*TURNS}
+    assert len(replies) == 2 * len(verdicts) == 2 * len(settled) == int(estimate["to_ask"].sum())
+    for reply in replies:
+        pair = reply["prompt_id"], reply["entrant_a"], reply["entrant_b"]
+        assert settled[pair] == reply["judge_model"]
+    assert made.checks["judge_verdicts", "factuality"][0].passed
+    counted = {
+        row["subject"]: row["n"] for row in stored(project, "jury") if row["measure"] == "weight"
+    }
+    assert counted == Counter(row["judge_model"] for row in replies)
+    measured = {row["measure"]: row for row in stored(project, "measures")}
+    assert measured["swap_consistency"]["n"] == len(verdicts)
+    assert measured["unjudged"]["value"] == 0
+    assert not measured.keys() & {"kappa", "effective_votes"}
+    # All together cost as many times as much, and pay again for none of these.
+    project.merge_config(judging={"assignment": "all"})
+    made = project.tables("measures")
+    together = stored(project, "judge_replies")
+    assert len(together) == len(TURNS) * len(replies)
+    assert {row["reply"] for row in replies} <= {row["reply"] for row in together}
+    (votes,) = (r for r in stored(project, "measures") if r["measure"] == "effective_votes")
+    assert 1 <= votes["value"] <= 3
 
 
 def test_a_mode_of_one_judge_beside_a_jury_is_judged_by_whatever_model_is_asked(

@@ -1,7 +1,10 @@
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
 from math import comb
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tournament_assets.judging.requests.pairs import (
@@ -11,6 +14,7 @@ from tournament_assets.judging.requests.pairs import (
     draw_share,
     filter_pairs_for_dimension,
 )
+from tournament_assets.tournament.judges import Judge
 from tournament_assets.tournament.prompts import AnswerKey, Prompt, answer_key
 
 RECALL = Prompt("r1", "Which vitamin?", "recall", gold_answer="C")
@@ -98,10 +102,43 @@ def pairs(n: int) -> list[PairToJudge]:
 
 def test_a_share_of_the_pairs_falls_to_a_judge() -> None:
     all_pairs = pairs(2000)
-    drawn = draw_share(all_pairs, judge_model="judge", share=0.3)
+    drawn, more = (draw_share(all_pairs, judge("judge", share=share)) for share in (0.3, 0.6))
     assert 500 < len(drawn) < 700
-    assert draw_share(all_pairs, judge_model="judge", share=0.6)[: len(drawn)] != drawn
-    assert set(map(id, drawn)) <= set(
-        map(id, draw_share(all_pairs, judge_model="judge", share=0.6))
+    assert more[: len(drawn)] != drawn
+    assert set(map(id, drawn)) <= set(map(id, more))
+    assert draw_share(all_pairs, judge("judge")) == all_pairs
+
+
+def judge(name: str, share: float = 1.0) -> Judge:
+    return Judge(service="loopback", model=f"loopback-{name}", share=share)
+
+
+def turns(all_pairs: Sequence[PairToJudge], *names: str) -> dict[tuple[str, int], str]:
+    """Return who judges each pair in turn, having checked that it is exactly one."""
+    judges = [judge(name) for name in names]
+    models = [each.model for each in judges]
+    drawn = [(each.model, draw_share(all_pairs, each.in_turn(models))) for each in judges]
+    taken = {(pair.prompt_id, pair.sample): model for model, own in drawn for pair in own}
+    assert sum(len(own) for _, own in drawn) == len(taken) == len(all_pairs)
+    return taken
+
+
+@settings(max_examples=10)
+@given(st.permutations("abcd"), st.integers(1, 4), st.integers(0, 499))
+def test_in_turn_each_pair_is_one_judges_whatever_else_is_judged(
+    names: list[str], n_judges: int, cut: int
+) -> None:
+    all_pairs, judges = pairs(500), names[:n_judges]
+    taken = turns(all_pairs, *judges)
+    assert all(abs(n / 500 - 1 / n_judges) < 0.07 for n in Counter(taken.values()).values())
+    assert turns(all_pairs, *reversed(judges)) == taken
+    part = all_pairs[cut:]
+    swapped = [replace(pair, entrant_a="bob", entrant_b="ada") for pair in part]
+    assert (
+        turns(part, *judges)
+        == turns(swapped, *judges)
+        == {(pair.prompt_id, 1): taken[pair.prompt_id, 1] for pair in part}
     )
-    assert draw_share(all_pairs, judge_model="judge", share=1.0) == all_pairs
+    # Whoever joins takes pairs of the others, who exchange none.
+    moved = {new for key, new in turns(all_pairs, *judges, "new").items() if new != taken[key]}
+    assert moved == {"loopback-new"}

@@ -172,7 +172,8 @@ class Facts:
             return Undecided(dimension=on, first=leader, also=beaten)
         below = tuple(x for x in self.names if x not in top and self.is_above(top, x))
         pair = self.pair(*top) if len(top) == 2 else None
-        if all(self.pair(*two).claim == "equivalent" for two in combinations(top, 2)):
+        apart = [two for two in combinations(top, 2) if not self.is_copy(*two)]
+        if all(self.pair(*two).claim == "equivalent" for two in apart):
             return Equivalent(dimension=on, names=top, margin=self.within, beaten=below, pair=pair)
         return Undecided(
             dimension=on,

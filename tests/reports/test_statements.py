@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
+from tournament_assets.audits.more_prompts import MorePrompts
 from tournament_assets.foundation.estimates import Estimate
-from tournament_assets.ratings.more_prompts import MorePrompts
 from tournament_assets.reports.claims import PairRecord, PairStatement, Statements
 from tournament_assets.reports.statements import (
     Better,

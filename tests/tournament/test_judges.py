@@ -182,6 +182,8 @@ def test_three_judges_are_weighed_and_two_count_alike_unless_told_otherwise() ->
     assert [three.aggregation(mode) for mode in three.mode_names] == ["judge_aware", "equal"]
     assert jury_of(ONE, TWO).aggregation("pilot") == "equal"
     assert jury_of(ONE, TWO, aggregate="judge_aware").aggregation("pilot") == "judge_aware"
+    turns = jury_of(ONE, TWO, THREE, names=("loopback-one",), assignment="in_turn")
+    assert [turns.aggregation(mode) for mode in turns.mode_names] == ["in_turn", "equal"]
 
 
 @pytest.mark.parametrize(
@@ -191,7 +193,10 @@ def test_three_judges_are_weighed_and_two_count_alike_unless_told_otherwise() ->
         ((ONE, {**ONE, "name": "other"}), {}, "the model 'loopback-one' judges twice"),
         (({**ONE, "share": 0.5}, {**TWO, "share": 0.5}), {}, "judges all pairs"),
         ((ONE, {**ONE, "model": "claude-opus"}), {}, "a name that begins with 'loopback'"),
-        ((ONE,), {"aggregate": "equal"}, "every mode has one judge"),
+        ((ONE,), {"aggregate": "equal"}, "aggregate is 'equal' and every mode has one judge"),
+        ((ONE,), {"assignment": "in_turn"}, "assignment is 'in_turn' and every mode has one judge"),
+        ((ONE, TWO), {"assignment": "in_turn", "aggregate": "equal"}, "settles a pair alone"),
+        ((ONE, {**TWO, "share": 0.5}), {"assignment": "in_turn"}, "a judge has a share and"),
         ((ONE, TWO), {"names": ("loopback-on",)}, "'loopback-on'; expected some of loopback-one"),
     ],
 )

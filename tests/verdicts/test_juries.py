@@ -1,6 +1,8 @@
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
+from itertools import combinations
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -11,14 +13,17 @@ from tests.rows import table_of, verdict_row
 from tests.tournament.test_judges import ONE, THREE, TWO, jury_of
 from tournament_assets.audits.missingness import measure_coverage
 from tournament_assets.audits.prompt_findings import measure_noise
-from tournament_assets.judging.requests.pairs import PRESENTATIONS
+from tournament_assets.judging.requests.pairs import PRESENTATIONS, PairToJudge, draw_share
 from tournament_assets.judging.requests.verdict_parsing import (
     settle_pairs,
     settle_panel,
 )
+from tournament_assets.ratings.bradley_terry import fit_bradley_terry
 from tournament_assets.ratings.judge_aware import JudgeAwareFit, fit_judge_aware
+from tournament_assets.ratings.matches import code_judgments
 from tournament_assets.tournament.asset_rows import JudgeReplyRow, VerdictRow
-from tournament_assets.tournament.verdicts import Outcome, Verdict
+from tournament_assets.tournament.judges import Judge
+from tournament_assets.tournament.verdicts import Judgment, Outcome, Verdict
 from tournament_assets.verdicts.juries import judge_weights, weigh_judges
 from tournament_assets.verdicts.table_rows import pair_readings
 
@@ -148,3 +153,44 @@ def test_a_split_jury_shows_replies_of_a_judge_that_said_something() -> None:
     found = settle_panel(rows, weights, settled_by="all")
     assert found.outcome is Outcome.INCONSISTENT
     assert found.verdict_ab is A
+
+
+def rating_errors(seed: int, n_prompts: int = 60) -> dict[str, float]:
+    """Return how far two biased judges are off in Elo, root mean square, each alone and in turn."""
+    rng = np.random.default_rng(seed)
+    names, truth = ("ada", "bob", "cyd", "dan", "eve"), rng.normal(0, 0.6, 5)
+    turn = [f"loopback-{name}" for name in ("one", "two")]
+    opinions = {name: truth + rng.normal(0, 0.5, 5) for name in turn}
+    pairs = [
+        PairToJudge(f"p{number}", "recall", "Why?", a, b, "one", "two")
+        for number in range(n_prompts)
+        for a, b in combinations(names, 2)
+    ]
+
+    def judged(by: Mapping[str, Sequence[PairToJudge]]) -> float:
+        judgments = []
+        for name, share in by.items():
+            scale = dict(zip(names, opinions[name], strict=True))
+            for pair in share:
+                chance = 1 / (1 + np.exp(scale[pair.entrant_b] - scale[pair.entrant_a]))
+                outcome = Outcome.A_WINS if rng.random() < chance else Outcome.B_WINS
+                judgments.append(
+                    Judgment(pair.prompt_id, "f", pair.entrant_a, pair.entrant_b, outcome)
+                )
+        fit = fit_bradley_terry(code_judgments(judgments, entrants=names))
+        rated = np.array([each.value for each in fit], dtype=np.float64) * np.log(10) / 400
+        return float(np.std(rated - truth) * 400 / np.log(10))
+
+    judges = [Judge(service="loopback", model=name).in_turn(turn) for name in turn]
+    return {
+        "in turn": judged({each.model: draw_share(pairs, each) for each in judges}),
+        **{name: judged({name: pairs}) for name in turn},
+    }
+
+
+@pytest.mark.parametrize("n", [20, pytest.param(200, marks=pytest.mark.e2e)])
+def test_two_biased_judges_in_turn_come_nearer_to_the_truth_than_either_alone(n: int) -> None:
+    errors = [rating_errors(seed) for seed in range(n)]
+    mean = {name: float(np.mean([each[name] for each in errors])) for name in errors[0]}
+    in_turn = mean.pop("in turn")
+    assert in_turn < 0.85 * min(mean.values()), (in_turn, mean)

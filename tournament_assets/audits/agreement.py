@@ -7,10 +7,12 @@ https://doi.org/10.1080/01621459.1927.10502953 (interval of a share); Franco and
 https://pmc.ncbi.nlm.nih.gov/articles/PMC6690503 (the same for shares of clusters); Lewis and Brown,
 https://doi.org/10.1080/01431160152558332 (tables of parts of votes); Fleiss,
 https://doi.org/10.1037/h0031619 (kappa of several); Krippendorff, "Computing Krippendorff's
-alpha-reliability", https://repository.upenn.edu/asc_papers/43 (alpha of ordered labels).
+alpha-reliability", https://repository.upenn.edu/asc_papers/43 (alpha of ordered labels); Kish,
+Survey Sampling (1965), section 8.2 (the effective number of units that are alike).
 """
 
 import math
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import NormalDist
@@ -186,25 +188,6 @@ class LabelPair:
     first: Label | None
     second: Label | None
     weight: float = 1.0
-
-
-def align_labels(
-    first: Mapping[Key, Label | None],
-    second: Mapping[Key, Label | None],
-    *,
-    prompt_of: Callable[[Key], str],
-) -> list[LabelPair]:
-    """Pair the labels of two readings; a thing that only one of them labelled has one None.
-
-    Args:
-        first: The first reading's labels.
-        second: The second reading's labels.
-        prompt_of: Returns the prompt that a labelled thing belongs to.
-    """
-    return [
-        LabelPair(prompt_of(key), first.get(key), second.get(key))
-        for key in dict.fromkeys([*first, *second])
-    ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -408,6 +391,34 @@ def measure_panel(
         fleiss_kappa=_measure(tables, _fleiss_kappas, resampling, n=len(compared)),
         krippendorff_alpha=_measure(tables, _ordinal_alphas, resampling, n=len(compared)),
     )
+
+
+def measure_effective_votes(
+    votes: Iterable[tuple[str, Key, Sequence[float]]], resampling: Resampling = MANY_RESAMPLES
+) -> Estimate:
+    """Measure how many independent votes the mean of several is worth, about things of one kind.
+
+    The variance of one vote over that of the mean: J / (1 + (J - 1) r) if J votes correlate by r.
+
+    Args:
+        votes: The prompt of a thing, its kind, and all votes on it.
+        resampling: Of the prompts, for the interval.
+    """
+    of_kind = defaultdict(list)
+    for prompt_id, kind, shares in votes:
+        of_kind[kind].append((prompt_id, shares))
+    tables: defaultdict[str, NDArray[np.float64]] = defaultdict(lambda: np.zeros(2))
+    for members in of_kind.values():
+        cells = np.array([each for _, each in members], dtype=np.float64)  # (n_things, n_votes)
+        for (prompt_id, _), row in zip(members, cells - cells.mean(axis=0), strict=True):
+            tables[prompt_id] += (row.size * (row**2).sum(), row.sum() ** 2)
+
+    def ratio(sums: NDArray[np.float64]) -> NDArray[np.float64]:
+        with np.errstate(invalid="ignore", divide="ignore"):
+            return np.asarray(sums[:, 0] / sums[:, 1], dtype=np.float64)
+
+    n = sum(map(len, of_kind.values()))
+    return _measure(np.array([*tables.values()]), ratio, resampling, n=n)
 
 
 def _coincidences(readings: Sequence[Reading], order: Sequence[str]) -> NDArray[np.float64]:

@@ -90,6 +90,7 @@ def measure_position_bias(pairs: Iterable[JudgedPair], *, confidence: float = 0.
     Raises:
         InputError: If `confidence` is not between 0 and 1.
     """
+    pairs = list(pairs)
     readable = [
         (pair.judgment.prompt_id, *pair.verdicts)
         for pair in pairs
@@ -118,9 +119,9 @@ def measure_position_bias(pairs: Iterable[JudgedPair], *, confidence: float = 0.
         half_flips=half_flips,
         consistent=measure_by_prompt(
             (
-                # The same entrant is A in one order and B in the other.
-                (prompt_id, {ab, ba} in ({Verdict.A, Verdict.B}, {Verdict.TIE}))
-                for prompt_id, ab, ba in readable
+                (pair.judgment.prompt_id, not pair.judgment.inconsistent)
+                for pair in pairs
+                if pair.judgment.outcome.is_judged and len(set(pair.requests)) == 2
             ),
             confidence=confidence,
         ),

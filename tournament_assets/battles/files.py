@@ -62,12 +62,14 @@ class FormatOptions:
         source: Who decided; None for the format's default.
         baseline: The model that every other one was compared with.
         prompt_column: The column, or key, that names the prompt; None for those of the format.
+        apart: Whether each showing of a pair is a battle, where a row holds both.
     """
 
     source: BattleSource | None = None
     judge: str | None = None
     baseline: str | None = None
     prompt_column: str | None = None
+    apart: bool = False
 
     def prompt_names(self, usual: Sequence[str]) -> Sequence[str]:
         """Return the columns that may name the prompt: the usual ones unless somebody says."""

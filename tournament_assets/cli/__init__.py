@@ -48,7 +48,8 @@ _CORE: dict[str, tuple[str, str]] = {
     "fair-comparison": ("cli.audits:fair_comparison_command", "Compare entrants on equal terms."),
     "gate": ("cli.reporting:gate_command", "Pass a candidate that is not worse."),
     "init": ("cli.configuration:init_command", "Write a small tournament to start from."),
-    "judge-server": ("loopback.running:judge_server_command", "Run the loopback judge on its own."),
+    "judge": ("", "Audit a judge's verdicts, or run the loopback judge."),
+    "judge serve": ("loopback.running:judge_server_command", "Run the loopback judge on its own."),
     "rejudge": ("cli.running:rejudge_command", "Send failed judge requests again."),
     "run": ("cli.running:run_command", "Materialise a tournament, prompts to leaderboard."),
     "ui": ("cli.configuration:ui_command", "Serve the graph and its runs in the browser."),
@@ -88,7 +89,10 @@ def _commands() -> dict[str, tuple[str, str]]:
     Several words add a command to a group: `battles import` to `battles`, whichever row that has. A
     group that consists of such rows alone has no place.
     """
-    core = {name: (f"tournament_assets.{place}", words) for name, (place, words) in _CORE.items()}
+    core = {
+        name: (f"tournament_assets.{place}" if place else "", words)
+        for name, (place, words) in _CORE.items()
+    }
     return core | {
         name: (f"{extension.package.partition('.')[0]}.{place}" if place else "", words)
         for extension, (name, (place, words)) in rows_by_extension("commands", core.items())

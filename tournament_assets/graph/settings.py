@@ -62,6 +62,7 @@ def asking_settings(plan: TournamentPlan) -> Any:
     return [
         _judges_by_mode(plan, *_ASKED_OF_A_JUDGE),
         deciding_settings(plan),
+        *([judging.assignment] if judging.assignment != "all" else ()),
         judging.identical_responses_tie,
         # What a project's own instructions say is an input, beside the rubric.
         judge_system_prompt(

@@ -38,7 +38,7 @@ def build_app(store: BatchStore) -> ASGIApp:
     return OpenAiDoor(create_app(store), store.directory)
 
 
-@click.command("judge-server")
+@click.command("serve")
 @click.option("--port", type=click.IntRange(0, 65535), default=0, help="0 takes a free port.")
 @click.option(
     "--state",

@@ -205,8 +205,7 @@ def requests_of_share(
     plan: TournamentPlan, pairs: Sequence[PairToJudge], rubric: Rubric, judge: Judge
 ) -> JudgeRequests:
     """Build the requests to a judge about its share of some pairs."""
-    drawn = draw_share(pairs, judge_model=judge.model, share=judge.share)
-    return requests_for_pairs(plan, drawn, rubric, judge=judge)
+    return requests_for_pairs(plan, draw_share(pairs, judge), rubric, judge=judge)
 
 
 def _shares_of_pilot(plan: TournamentPlan, follow: FollowCourse, *, ledger: Ledger) -> FindShares:
@@ -253,7 +252,7 @@ class _JudgeToPrice:
     ) -> None:
         """Count what some pairs of a dimension take."""
         judging, judge, ledger = self._plan.config.judging, self._judge, self._ledger
-        to_ask = draw_share(pairs, judge_model=judge.model, share=judge.share)
+        to_ask = draw_share(pairs, judge)
         n_identical = 0
         if judging.identical_responses_tie:
             to_ask, identical = split_identical(to_ask)

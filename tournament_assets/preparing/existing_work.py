@@ -13,6 +13,7 @@ from tournament_assets.foundation.errors import InputError
 from tournament_assets.judging.requests.pairs import (
     PairToJudge,
     build_match_list,
+    draw_share,
     filter_pairs_for_dimension,
     split_identical,
 )
@@ -126,7 +127,7 @@ def existing_requests(
             pairs, _ = split_identical(pairs)
         requests[dimension] = requests_for_pairs(
             plan,
-            pairs,
+            draw_share(pairs, judge),
             load_rubric(config, plan.project, dimension),
             judge=judge,
         )

@@ -76,6 +76,7 @@ def agreement_table(rows: Sequence[MeasureRow], families: Families) -> ReportTab
             "same verdict (interval)": measured(rows, "agreement", "unanimous"),
             "kappa; of all: Fleiss' (interval)": measured(rows, "kappa", "fleiss_kappa"),
             "Krippendorff's alpha, ordinal (interval)": measured(rows, "krippendorff_alpha"),
+            "effective votes (interval)": measured(rows, "effective_votes"),
             "pairs": measured(rows, "agreement", "unanimous", show="n"),
             "silent": measured(rows, "silent", show="n"),
             "note": measured(rows, "kappa", "fleiss_kappa", show="note"),
@@ -103,7 +104,12 @@ def jury_section(
             tables.append((f"{dimension}: agreement", agreement_table(members, families)))
     return ReportSection(
         "The judges",
-        render_sentences("jury.jinja", is_panel=is_panel, confidence=confidence),
+        render_sentences(
+            "jury.jinja",
+            is_panel=is_panel,
+            confidence=confidence,
+            in_turn=config.judging.assignment == "in_turn",
+        ),
         tuple(tables),
         finding="who judged, how well they tell entrants apart, and how far they agree",
     )

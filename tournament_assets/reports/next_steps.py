@@ -6,7 +6,7 @@ from itertools import combinations
 import numpy as np
 from numpy.typing import NDArray
 
-from tournament_assets.ratings.more_prompts import MOST_PROMPTS, find_more_prompts
+from tournament_assets.audits.more_prompts import MOST_PROMPTS, find_more_prompts
 from tournament_assets.reports.claims import Statements
 from tournament_assets.reports.figures.figures import EntrantEconomy
 from tournament_assets.reports.rendering import render_part

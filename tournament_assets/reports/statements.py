@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from itertools import combinations
 from typing import Literal
 
-from tournament_assets.ratings.more_prompts import MorePrompts
+from tournament_assets.audits.more_prompts import MorePrompts
 from tournament_assets.reports.claims import (
     MOST_PAIRS,
     PairStatement,
@@ -187,7 +187,13 @@ def _outcome(board: Statements, equivalent_within: float) -> Statement:
     names = board.top
     below = board.beaten_by(names)
     pair = board.pairs[names[0], names[1]] if len(names) == 2 else None
-    if names and all(board.pairs[two].claim == "equivalent" for two in combinations(names, 2)):
+    # No prompt tells copies apart, so no interval of theirs says that they are equivalent.
+    others = (
+        board.pairs[two].claim
+        for two in combinations(names, 2)
+        if not board.pairs[two].record.is_all_same_text
+    )
+    if names and {*others} == {"equivalent"}:
         return Equivalent(
             dimension=on, names=names, margin=equivalent_within, beaten=below, pair=pair
         )

@@ -16,7 +16,7 @@ from tournament_assets.foundation.fingerprints import fingerprint
 from tournament_assets.foundation.formatting import hint_at
 from tournament_assets.tournament.entrants import AnyEntrant
 from tournament_assets.tournament.judges import (
-    Aggregate,
+    Aggregation,
     BudgetConfig,
     ChannelChoice,
     Judge,
@@ -84,6 +84,7 @@ class CheckThresholds(Frozen):
         min_judge_kappa: Cohen's kappa with another judge.
         max_length_effect: Largest effect of a typical difference in length, in Elo points, up or
             down.
+        max_self_preference: Largest gain of the judge's own responses, in Elo points, up or down.
         max_longer_wins: Share of decided pairs that the response with more words wins.
         min_identical_ties: Share of responses that tie with their own copy.
         min_corrupted_wins: Share of responses that win against an answer to another prompt.
@@ -104,6 +105,7 @@ class CheckThresholds(Frozen):
     min_retest_agreement: float | None = Field(default=None, ge=0, le=1)
     min_judge_kappa: float | None = Field(default=None, ge=-1, le=1)
     max_length_effect: float | None = Field(default=100.0, ge=0)
+    max_self_preference: float | None = Field(default=50.0, ge=0)
     max_longer_wins: float | None = Field(default=0.9, ge=0, le=1)
     min_identical_ties: float | None = Field(default=None, ge=0, le=1)
     min_corrupted_wins: float | None = Field(default=None, ge=0, le=1)
@@ -397,7 +399,9 @@ class TournamentConfig(_KeysOfExtras):
         judges = tuple(each for name in names for each in self.judges if each.name == name)
         judges = judges if names else self.judges
         if model is None:
-            return judges
+            turn = [each.model for each in judges]
+            in_turn = self.judging.assignment == "in_turn" and len(judges) > 1
+            return tuple(each.in_turn(turn) for each in judges) if in_turn else judges
         of_model = [each for each in (*judges, *self.judges) if each.model == model]
         if not of_model and len(judges) > 1:
             raise InputError(
@@ -420,8 +424,14 @@ class TournamentConfig(_KeysOfExtras):
         """Return whether several judges judge in a mode."""
         return len(self.judges_of(mode)) > 1
 
-    def aggregation(self, mode: Mode) -> Aggregate:
-        """Return how the verdicts of a mode's judges are weighted."""
+    def settles_together(self, mode: Mode) -> bool:
+        """Return whether several judges settle every pair of a mode together, not in turn."""
+        return self.has_jury(mode) and self.judging.assignment == "all"
+
+    def aggregation(self, mode: Mode) -> Aggregation:
+        """Return how a mode's judges settle a pair."""
+        if self.has_jury(mode) and not self.settles_together(mode):
+            return "in_turn"
         if self.judging.aggregate is not None:
             return self.judging.aggregate
         return "judge_aware" if len(self.judges_of(mode)) > 2 else "equal"
@@ -462,9 +472,16 @@ class TournamentConfig(_KeysOfExtras):
             problem = jury_problem(self.judges_of(mode))
             if problem is not None:
                 raise ValueError(f"modes.{mode}: {problem}")
-        if self.judging.aggregate is not None and not self.juries:
+        if self.judging.assignment == "in_turn" and self.judging.aggregate is not None:
             raise ValueError(
-                f"judging.aggregate is {self.judging.aggregate!r} and every mode has one judge; "
-                "expected several; name more, or leave aggregate out"
+                "judging has aggregate and assignment: in_turn; expected one of them, because in "
+                "turn a judge settles a pair alone"
             )
+        for name, default in (("aggregate", None), ("assignment", "all")):
+            value = getattr(self.judging, name)
+            if value != default and not self.juries:
+                raise ValueError(
+                    f"judging.{name} is {value!r} and every mode has one judge; "
+                    f"expected several; name more, or leave {name} out"
+                )
         return self

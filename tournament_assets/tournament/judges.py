@@ -5,7 +5,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, Field, ValidationInfo, field_validator, model_validator
+from pydantic import (
+    AfterValidator,
+    Field,
+    PrivateAttr,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
 
 from tournament_assets.foundation.errors import InputError
 from tournament_assets.foundation.fingerprints import fingerprint_text
@@ -117,6 +124,7 @@ class Judge(RequestAdditions):
     api_key_env: str | None = Field(default=None, pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")
     max_in_flight: int = Field(default=4, ge=1, le=256)
     waiting: Waiting = Waiting()
+    _turn: tuple[str, ...] = PrivateAttr(default=())
 
     @model_validator(mode="before")
     @classmethod
@@ -258,6 +266,17 @@ class Judge(RequestAdditions):
             f"expected {expected}, so that no judge's replies pass for another's"
         )
 
+    @property
+    def turn(self) -> tuple[str, ...]:
+        """The models of which a pair is given one, in turn; empty if it judges its whole share."""
+        return self._turn
+
+    def in_turn(self, models: Sequence[str]) -> "Judge":
+        """Return the judge as one of several of whom each pair is given one."""
+        judge = self.model_copy()
+        judge._turn = tuple(models)
+        return judge
+
     def asking(self, model: str) -> "Judge":
         """Return another model of the same service as a judge."""
         return self.model_copy(update={"name": model, "model": model})
@@ -276,6 +295,11 @@ def jury_problem(judges: Sequence[Judge]) -> str | None:
         return (
             f"the model {twice!r} judges twice; expected different models, because every table "
             "knows a judge by its model"
+        )
+    if any(each.turn and each.share < 1 for each in judges):
+        return (
+            "a judge has a share and judging.assignment is 'in_turn', which gives all judges "
+            "equally many pairs; expected one of them"
         )
     if all(each.share < 1 for each in judges):
         return (
@@ -315,6 +339,8 @@ class ConfiguredPrice(Frozen):
 
 Aggregate = Literal["judge_aware", "equal"]
 """How the verdicts of several judges are weighted."""
+Aggregation = Aggregate | Literal["in_turn"]
+"""How several judges settle a pair: together, or one of them alone."""
 
 
 class BudgetConfig(Frozen):
@@ -371,6 +397,9 @@ class JudgingConfig(Frozen):
             their shares of the win: `judge_aware` weighs judges by how much their verdicts are
             about the entrants (with three judges or more, unless said otherwise), `equal` weighs
             them alike.
+        assignment: Which of a mode's judges are given a pair: `all`, or one of them, `in_turn`,
+            drawn by the pair's names, whose verdict on both orders settles it. In turn, several
+            judges cost what one does. Part of no request.
         channel: How judges are asked whose service takes both: in a `batch`, which costs half and
             takes minutes to a day; `direct`, request by request, answered at once; or `auto`:
             directly where at most 500 requests are left and the budget holds their price. A mode
@@ -389,6 +418,7 @@ class JudgingConfig(Frozen):
     reply_format: Literal["line", "json_schema"] = "line"
     identical_responses_tie: bool = True
     aggregate: Aggregate | None = None
+    assignment: Literal["all", "in_turn"] = "all"
     channel: ChannelChoice = "batch"
     budget: BudgetConfig = BudgetConfig()
     prices: dict[Annotated[str, Field(min_length=1)], ConfiguredPrice] = Field(default_factory=dict)

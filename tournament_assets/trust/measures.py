@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from operator import attrgetter
+from types import MappingProxyType
 
 from tournament_assets.audits.agreement import wilson_interval
 from tournament_assets.foundation.estimates import Estimate
@@ -12,9 +13,10 @@ from tournament_assets.tournament.asset_rows import MeasureRow
 from tournament_assets.tournament.config import CheckThresholds
 from tournament_assets.trust import panel
 from tournament_assets.trust.lights import Bias, Measure, TrustState
-from tournament_assets.trust.panel import JudgeEvidence
+from tournament_assets.trust.panel import Found, JudgeEvidence
 
 UNJUDGED, CIRCLES, LENGTH_EFFECT = "unjudged", "circular_share", "length_effect"
+SELF_PREFERENCE = "self_preference"
 ALL_DIMENSIONS = "all dimensions"
 """Stands for the dimension where one light is of all of them."""
 _SLOTS = ("prefers the second slot", "prefers the first slot")
@@ -148,6 +150,18 @@ _IN_ORDER = (
         find=panel.circles,
     ),
     Measure(
+        SELF_PREFERENCE,
+        "self-preference",
+        "What being the judge's own gains a response between equals, in Elo points, by what others "
+        "say of the same entrants.",
+        "Leave the judge's own model out, or let another judge or people decide on its pairs.",
+        "points",
+        threshold=lambda checks: checks.max_self_preference,
+        expected="near",
+        neutral=0.0,
+        leans=("penalises its own responses", "prefers its own responses"),
+    ),
+    Measure(
         "unjudged",
         "unjudged pairs",
         "Of the entrant's pairs that were asked, this share is unjudged, and counts as nothing.",
@@ -193,18 +207,25 @@ EVIDENCE_TABLES = tuple(dict.fromkeys(name for each in MEASURES.values() for nam
 
 
 def measure_judge(
-    evidence: JudgeEvidence, checks: CheckThresholds, *, dimension: str
+    evidence: JudgeEvidence,
+    checks: CheckThresholds,
+    *,
+    dimension: str,
+    others: Mapping[str, Estimate | Found] = MappingProxyType({}),
 ) -> Iterator[MeasureRow]:
     """Yield every measure for which there is evidence, in the order of the panel.
 
     Args:
         evidence: What is known of the judge.
         checks: The thresholds of the lights.
+        others: Numbers that were found otherwise, by measure.
     """
     for measure in MEASURES.values():
-        if measure.find is None:
+        found, threshold = others.get(measure.name), measure.threshold(checks)
+        if found is None and measure.find is not None:
+            found = measure.find(evidence)
+        if found is None:
             continue
-        found, threshold = measure.find(evidence), measure.threshold(checks)
         for subject, each in ({None: found} if isinstance(found, Estimate) else found).items():
             yield measure.light(each, threshold, dimension=dimension, subject=subject)
 

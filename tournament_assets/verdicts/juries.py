@@ -7,13 +7,11 @@ rating, a pair counts only if all of its judge's replies are readable.
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import partial
 from itertools import combinations, groupby
 from statistics import NormalDist
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tournament_assets.audits.agreement import (
     TIE,
@@ -21,6 +19,7 @@ from tournament_assets.audits.agreement import (
     Reading,
     label_of,
     measure_agreement,
+    measure_effective_votes,
     measure_panel,
 )
 from tournament_assets.foundation.errors import RatingError
@@ -40,54 +39,11 @@ WeighJudges = Callable[[Sequence[VerdictRow]], Mapping[str, float]]
 WEIGHT, DISCRIMINATION, SLOT = "weight", "discrimination", "slot_odds"
 AGREEMENT, KAPPA, UNANIMOUS = "agreement", "kappa", "unanimous"
 FLEISS, KRIPPENDORFF, SILENT = "fleiss_kappa", "krippendorff_alpha", "silent"
+EFFECTIVE_VOTES = "effective_votes"
 
 _ASKED = frozenset(Outcome) - {Outcome.SAME_TEXT}
 _ORDER = ("a", TIE, "b")
 _SHARES = {Verdict.A: 1.0, Verdict.TIE: 0.5, Verdict.B: 0.0}
-
-
-@dataclass(slots=True)
-class _Presentations:
-    """Verdicts by presentation, the one shown first being first; as columns that grow."""
-
-    first: list[int] = field(default_factory=list)
-    second: list[int] = field(default_factory=list)
-    prompt: list[str] = field(default_factory=list)
-    judge: list[int] = field(default_factory=list)
-    share: list[float] = field(default_factory=list)
-    slot: list[float] = field(default_factory=list)
-
-    def add(self, row: VerdictRow, a: int, b: int, judge: int) -> None:
-        """Add one judge's verdicts on a pair; identical responses are a tie in both orders."""
-        orders = ((a, b, row.verdict_ab), (b, a, row.verdict_ba))
-        is_same = row.outcome == Outcome.SAME_TEXT
-        for first, second, verdict in orders:
-            if row.outcome == Outcome.UNJUDGED:
-                continue
-            self.first.append(first)
-            self.second.append(second)
-            self.prompt.append(row.prompt_id)
-            self.judge.append(judge)
-            self.share.append(0.5 if is_same else _SHARES[verdict])
-            self.slot.append(0.0 if is_same else 1.0)
-
-    def as_matches(
-        self, entrants: Sequence[str], judges: Sequence[str]
-    ) -> tuple[Matches, NDArray[np.float64]]:
-        """Return the matches and the slot of each match's first entrant."""
-        prompts = sorted(set(self.prompt))
-        place = {name: index for index, name in enumerate(prompts)}
-        return Matches(
-            entrants=tuple(entrants),
-            prompts=tuple(prompts),
-            first=np.array(self.first, dtype=np.int64),
-            second=np.array(self.second, dtype=np.int64),
-            prompt_index=np.array([place[name] for name in self.prompt], dtype=np.int64),
-            preference=np.array(self.share, dtype=np.float64),
-            weight=np.ones(len(self.share)),
-            judges=tuple(judges),
-            judge_index=np.array(self.judge, dtype=np.int64),
-        ), np.array(self.slot, dtype=np.float64)
 
 
 def jury_rows(
@@ -112,16 +68,35 @@ def jury_rows(
 def _fit(
     by_judge: Iterable[VerdictRow], config: TournamentConfig, judges: Sequence[str]
 ) -> tuple[JudgeAwareFit, Counter[str]]:
-    entrants = {name: index for index, name in enumerate(config.entrant_ids)}
-    presentations, n_silent = _Presentations(), Counter[str]()
+    entrants = {name: place for place, name in enumerate(config.entrant_ids)}
+    names, cells, n_silent = list[str](), list[tuple[float, ...]](), Counter[str]()
     for row in by_judge:
-        place = judges.index(row.settled_by)
-        presentations.add(row, entrants[row.entrant_a], entrants[row.entrant_b], place)
         n_silent[row.settled_by] += row.outcome == Outcome.UNJUDGED
-    matches, slots = presentations.as_matches(config.entrant_ids, judges)
+        if row.outcome == Outcome.UNJUDGED:
+            continue
+        a, b = entrants[row.entrant_a], entrants[row.entrant_b]
+        is_same, judge = row.outcome == Outcome.SAME_TEXT, judges.index(row.settled_by)
+        for first, second, verdict in ((a, b, row.verdict_ab), (b, a, row.verdict_ba)):
+            # Identical responses are a tie in both orders, and no slot was preferred.
+            share, slot = (0.5, 0.0) if is_same else (_SHARES[verdict], 1.0)
+            names.append(row.prompt_id)
+            cells.append((first, second, judge, share, slot))
+    prompts, prompt_index = np.unique(np.array(names, dtype=np.str_), return_inverse=True)
+    numbers = np.array(cells, dtype=np.float64).reshape(-1, 5).T
+    matches = Matches(
+        entrants=tuple(entrants),
+        prompts=tuple(prompts.tolist()),
+        first=numbers[0].astype(np.int64),
+        second=numbers[1].astype(np.int64),
+        prompt_index=prompt_index.astype(np.int64),
+        preference=numbers[3],
+        weight=np.ones(len(names)),
+        judges=tuple(judges),
+        judge_index=numbers[2].astype(np.int64),
+    )
     fit = fit_judge_aware(
         matches,
-        slots,
+        numbers[4],
         confidence=config.ratings.confidence,
         initial_rating=config.ratings.initial_rating,
     )
@@ -135,7 +110,7 @@ def weigh_judges(config: TournamentConfig, mode: Mode) -> WeighJudges | None:
         return None
 
     def weigh(by_judge: Sequence[VerdictRow]) -> Mapping[str, float]:
-        if not by_judge or config.aggregation(mode) == "equal":
+        if not by_judge or config.aggregation(mode) != "judge_aware":
             return dict.fromkeys(judges, 1.0)
         try:
             fit, _ = _fit(by_judge, config, judges)
@@ -148,9 +123,7 @@ def weigh_judges(config: TournamentConfig, mode: Mode) -> WeighJudges | None:
 
 def count_shown(judges: Sequence[Judge]) -> Callable[[PairToJudge], int]:
     """Return a function that counts the presentations in which the judges are shown a pair."""
-    return lambda pair: sum(
-        2 * len(draw_share([pair], judge_model=each.model, share=each.share)) for each in judges
-    )
+    return lambda pair: sum(2 * len(draw_share([pair], each)) for each in judges)
 
 
 def weights_of(jury: AnyTable) -> dict[str, float]:
@@ -227,21 +200,22 @@ def _judge_rows(
 def agreement_rows(
     by_judge: Iterable[VerdictRow], *, config: TournamentConfig, mode: Mode, dimension: str
 ) -> Iterator[MeasureRow]:
-    """Yield the agreement of every two judges, and of all of them together.
+    """Yield the agreement of every two judges, and of all of them together; nothing in turn.
 
     Args:
         by_judge: Every judge's settled pairs; those about one pair follow one another.
         config: Who judges.
     """
     judges, resampling = [each.model for each in config.judges_of(mode)], config.ratings.resampling
-    if len(judges) < 2:
+    if not config.settles_together(mode):
         return
-    readings = [
-        Reading(
-            pair[0],
-            {row.settled_by: label_of(row.outcome) for row in rows if row.outcome in _ASKED},
-        )
+    pairs = [
+        (pair, {row.settled_by: row.outcome for row in rows if row.outcome in _ASKED})
         for pair, rows in groupby(by_judge, key=pair_key)
+    ]
+    readings = [
+        Reading(pair[0], {judge: label_of(outcome) for judge, outcome in outcomes.items()})
+        for pair, outcomes in pairs
     ]
     write = partial(MeasureRow.of, dimension=dimension)
     for first, second in combinations(judges, 2):
@@ -259,3 +233,15 @@ def agreement_rows(
     yield write(panel.fleiss_kappa, measure=FLEISS, unit="kappa")
     yield write(panel.krippendorff_alpha, measure=KRIPPENDORFF, unit="kappa")
     yield write(Estimate.of_count(panel.n_silent), measure=SILENT, unit="count")
+    shares = (
+        (
+            pair[0],
+            pair[2:],
+            [share for each in outcomes.values() if (share := each.share) is not None],
+        )
+        for pair, outcomes in pairs
+    )
+    votes = measure_effective_votes(
+        (row for row in shares if len(row[2]) == len(judges)), resampling
+    )
+    yield write(votes, measure=EFFECTIVE_VOTES, unit="ratio")

@@ -242,6 +242,7 @@ def _of_marks(
         statements={DIMENSION: Statements.of(board, pairs, dimension=DIMENSION)},
         families=None,
         confidence=0.95,
+        equivalent_within=0.0,
     ).tables
     (place,) = (
         number for number, header in enumerate(numbers.headers) if header.startswith("difference")

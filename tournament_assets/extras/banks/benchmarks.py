@@ -37,7 +37,7 @@ NO_VERDICT = "no verdict: a game ended in an error"
 _WINNERS: Mapping[str, BattleWinner] = {"model_1": "model_a", "model_2": "model_b", "tie": "tie"}
 
 
-def _parse(row: Row, _: FormatOptions) -> Iterable[Row | LeftOut]:
+def _parse(row: Row, options: FormatOptions) -> Iterable[Row | LeftOut]:
     games: list[Any] = [row.get("g1_winner"), row.get("g2_winner")]
     wrong = [
         game for game in games if not isinstance(game, str) or game not in {*_WINNERS, "error"}
@@ -51,17 +51,18 @@ def _parse(row: Row, _: FormatOptions) -> Iterable[Row | LeftOut]:
         return [LeftOut(NO_VERDICT)]
     first, second = (_WINNERS[game] for game in games)
     judge = row.get("judge")
-    return [
-        {
-            "model_a": row.get("model_1"),
-            "model_b": row.get("model_2"),
-            "winner": first if first == second else "tie",
-            # The judge is a pair: the model, and the name of its prompt.
-            "judge_model": judge[0] if isinstance(judge, list) and judge else judge,
-            "turn": row.get("turn"),
-            "inconsistent": first != second,
-        }
-    ]
+    values = {
+        "model_a": row.get("model_1"),
+        "model_b": row.get("model_2"),
+        # The judge is a pair: the model, and the name of its prompt.
+        "judge_model": judge[0] if isinstance(judge, list) and judge else judge,
+        "turn": row.get("turn"),
+    }
+    if options.apart:
+        games = (("ab", first), ("ba", second))
+        return [{**values, "winner": word, "presentation": order} for order, word in games]
+    winner = first if first == second else "tie"
+    return [{**values, "winner": winner, "inconsistent": first != second}]
 
 
 MT_BENCH = RowFormat(

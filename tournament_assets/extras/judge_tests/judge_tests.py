@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from tournament_assets.audits.agreement import (
     Label,
-    align_labels,
+    LabelPair,
     label_of,
     measure_agreement,
 )
@@ -261,10 +261,8 @@ class _Judged:
 
 def _agreement_rows(step: Step, own: _Judged, mode: str, other: _Judged) -> Iterator[MeasureRow]:
     shared = own.shown.items() & other.shown.items()
-    labels = align_labels(
-        {name: own.labels.get(name) for name, _ in shared},
-        {name: other.labels.get(name) for name, _ in shared},
-        prompt_of=lambda name: name[0],
+    labels = (
+        LabelPair(pair[0], own.labels.get(pair), other.labels.get(pair)) for pair, _ in shared
     )
     found = measure_agreement(labels, step.plan.config.ratings.resampling)
     measures: dict[str, tuple[str, Estimate]] = {

@@ -1,16 +1,18 @@
 """The trust panel: what is known of the judge, with a light for every measure."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import pandas as pd
 
 from tournament_assets.audits.judge_consistency import JudgedPair
+from tournament_assets.audits.self_preference import measure_self_preference
+from tournament_assets.foundation.estimates import Estimate
 from tournament_assets.foundation.formatting import join_names
 from tournament_assets.graph.outputs import Check, Made, Metadata, report_table
 from tournament_assets.graph.rows import Inputs, Step, Tables
-from tournament_assets.judging.requests.verdict_parsing import ReplyFormat
 from tournament_assets.project.plan import TournamentPlan
+from tournament_assets.project.playing_judges import playing_judges
 from tournament_assets.reports.jury_tables import agreement_table
 from tournament_assets.reports.trust_tables import light_sentence, trust_table
 from tournament_assets.storage.tables import (
@@ -28,11 +30,11 @@ from tournament_assets.trust.evidence import (
     marked_responses,
 )
 from tournament_assets.trust.lights import TrustState
-from tournament_assets.trust.measures import MEASURES, measure_judge
+from tournament_assets.trust.measures import MEASURES, SELF_PREFERENCE, measure_judge
 from tournament_assets.trust.panel import JudgeEvidence
 from tournament_assets.verdicts.juries import agreement_rows
 from tournament_assets.verdicts.rounds import outcome_of
-from tournament_assets.verdicts.table_rows import judgments_of, settled_rows
+from tournament_assets.verdicts.table_rows import settled_rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,15 +61,23 @@ def trust_checks(plan: TournamentPlan) -> Mapping[str, str]:
 def measures(step: Step, inputs: Inputs[MeasureInputs], tables: Tables) -> Made[list[MeasureRow]]:
     """Whether the judge can be trusted on one dimension: a light for every measure.
 
-    With several judges, their agreement (of every two, and of all) has no light: agreement among
-    judges is not agreement with people.
+    With several judges of the same pairs, their agreement (of every two, and of all) has no light:
+    agreement among judges is not agreement with people.
 
     Tests of the judge cost money and run on request. Until they have run for exactly these requests
     and this rubric, their lights say "not measured", which is never green.
     """
     config = step.plan.config
-    lights = [*measure_judge(_evidence(step, inputs, tables), config.checks, dimension=step.name)]
-    agreement = _agreement(step, inputs.judge_replies)
+    by_judge, mode = [*_by_judge(step, inputs.judge_replies)], step.mode
+    lights = [
+        *measure_judge(
+            _evidence(step, inputs, tables),
+            config.checks,
+            dimension=step.name,
+            others=_self_preferences(step, by_judge),
+        )
+    ]
+    agreement = [*agreement_rows(by_judge, config=config, mode=mode, dimension=step.name)]
     shown = {"agreement": report_table(agreement_table(agreement, config.families))}
     rows = [*lights, *agreement]
     return Made(
@@ -86,7 +96,8 @@ def _evidence(
     step: Step, inputs: MeasureInputs, tables: Mapping[str, LoadedTable]
 ) -> JudgeEvidence:
     lengths, config = longer_responses(inputs.match_list), step.plan.config
-    verdicts, pairs = inputs.judge_verdicts, _judged_pairs(inputs.judge_verdicts, lengths)
+    verdicts, by_judge = inputs.judge_verdicts, _by_judge(step, inputs.judge_replies)
+    pairs = _judged_pairs(rows_of(VerdictRow, verdicts), lengths)
     rounds = outcome_of(inputs.judging_decisions)
     n_judged = sum(pair.judgment.outcome.is_judged for pair in pairs)
     return JudgeEvidence(
@@ -99,47 +110,55 @@ def _evidence(
         tables=tables,
         name_job=step.plan.job,
         marked=marked_responses(inputs.match_list),
-        by_judge=(
-            _pairs_by_judge(inputs.judge_replies, config.judging.reply_format)
-            if config.has_jury(step.mode)
-            else None
-        ),
+        by_judge=_judged_pairs(by_judge, {}) or None,
         not_needed=None if rounds is None else (rounds.pairs_not_needed, rounds.pairs),
     )
 
 
-def _judged_pairs(verdicts: StoredTable, lengths: Mapping[PairKey, Outcome]) -> list[JudgedPair]:
-    rows = rows_of(VerdictRow, verdicts)
-    return [
-        JudgedPair(
-            judgment,
-            (row.verdict_ab, row.verdict_ba),
-            (row.request_key_ab, row.request_key_ba),
-            lengths.get(pair_key(row)),
+def _self_preferences(
+    step: Step, by_judge: Sequence[VerdictRow]
+) -> dict[str, Estimate | Mapping[str | None, Estimate]]:
+    """Return what its own judges give each entrant that is one, by what the others say of it."""
+    if not by_judge:
+        return {}
+    config = step.plan.config
+    authors: dict[str | None, set[str]] = {}
+    models = {row.settled_by for row in by_judge}
+    for each in playing_judges(step.plan, step.mode, models=models):
+        authors.setdefault(each.entrant_id, set()).add(each.judge)
+    numbers = {
+        name: measure_self_preference(
+            [Judgment.of(row) for row in by_judge if row.settled_by in judges],
+            [Judgment.of(row) for row in by_judge if row.settled_by not in judges],
+            str(name),
+            entrants=config.entrant_ids,
+            confidence=config.ratings.confidence,
         )
-        for judgment, row in zip(judgments_of(verdicts), rows, strict=True)
-    ]
+        for name, judges in authors.items()
+    }
+    return {SELF_PREFERENCE: numbers} if numbers else {}
 
 
-def _pairs_by_judge(replies: StoredTable, reply_format: ReplyFormat) -> list[JudgedPair]:
+def _judged_pairs(
+    rows: Iterable[VerdictRow], lengths: Mapping[PairKey, Outcome]
+) -> list[JudgedPair]:
     return [
         JudgedPair(
             Judgment.of(row),
             (row.verdict_ab, row.verdict_ba),
             (row.request_key_ab, row.request_key_ba),
+            lengths.get(pair_key(row)),
         )
-        for row in settled_rows(rows_of(JudgeReplyRow, replies), reply_format=reply_format)
+        for row in rows
     ]
 
 
-def _agreement(step: Step, replies: StoredTable) -> list[MeasureRow]:
-    config = step.plan.config
-    if not config.has_jury(step.mode):
-        return []
-    by_judge = settled_rows(
-        rows_of(JudgeReplyRow, replies), reply_format=config.judging.reply_format
-    )
-    return [*agreement_rows(by_judge, config=config, mode=step.mode, dimension=step.name)]
+def _by_judge(step: Step, replies: StoredTable) -> Iterable[VerdictRow]:
+    """Return how each judge settles every pair; nothing where one judge settles it alone."""
+    if not step.plan.config.settles_together(step.mode):
+        return ()
+    reply_format = step.plan.config.judging.reply_format
+    return settled_rows(rows_of(JudgeReplyRow, replies), reply_format=reply_format)
 
 
 def _lights(rows: Sequence[MeasureRow]) -> Metadata:

@@ -113,7 +113,7 @@ def _together(
 ) -> Iterator[VerdictRow]:
     """Yield one row per pair: the judge's, or the one that several judges settle together."""
     config = step.plan.config
-    if not config.has_jury(step.mode) or jury is None:
+    if not config.settles_together(step.mode) or jury is None:
         yield from by_judge
         return
 

@@ -328,7 +328,7 @@ def resume_judging(
     for mode in dict.fromkeys(scope.mode for scope in abandoned):
         of_mode = [scope for scope in abandoned if scope.mode == mode]
         for mode_judge in tournament.judges_of(mode):
-            of_judge = [scope for scope in of_mode if _judge_of(scope, tournament) is mode_judge]
+            of_judge = [scope for scope in of_mode if _judge_of(scope, tournament) == mode_judge]
             if of_judge:
                 with judge.service(mode_judge) as service:
                     ended |= {

@@ -3,9 +3,11 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import partial
 from itertools import combinations
 
 from tournament_assets.foundation.fingerprints import fingerprint
+from tournament_assets.tournament.judges import Judge
 from tournament_assets.tournament.prompts import AnswerKey, Prompt, answer_key, sample_name
 
 
@@ -55,17 +57,32 @@ class PairToJudge:
         return sample_name(self.prompt_id, self.sample)
 
 
-def draw_share(
-    pairs: Iterable[PairToJudge], *, judge_model: str, share: float
-) -> list[PairToJudge]:
-    """Return the share of the pairs that a judge is to judge, drawn by a hash."""
-    return [each for each in pairs if share >= 1 or _draw(each, judge_model) < share]
+def draw_share(pairs: Iterable[PairToJudge], judge: Judge) -> list[PairToJudge]:
+    """Return the pairs that a judge is to judge, drawn by hashes of names: its share, or its turn.
+
+    In turn a pair is given to the judge with the highest hash, so that nobody else's pairs change
+    when a judge joins or leaves (Thaler and Ravishankar, https://doi.org/10.1109/90.663936).
+    """
+    return [
+        pair
+        for pair in pairs
+        if (
+            judge.model == max(judge.turn, key=partial(_turn, pair))
+            if judge.turn
+            else judge.share >= 1 or _share(pair, judge.model) < judge.share
+        )
+    ]
 
 
-def _draw(pair: PairToJudge, judge_model: str) -> float:
+def _share(pair: PairToJudge, judge_model: str) -> float:
     """Return a number from 0 to 1 that the same names always give."""
     names = ["share", judge_model, pair.name, pair.entrant_a, pair.entrant_b]
     return int(fingerprint(names)[:13], 16) / 16**13
+
+
+def _turn(pair: PairToJudge, judge_model: str) -> str:
+    """Return a hash of a judge and a pair, whichever entrant comes first."""
+    return fingerprint(["turn", judge_model, pair.name, *sorted((pair.entrant_a, pair.entrant_b))])
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,9 +5,9 @@ import pytest
 from scipy.special import ndtr
 
 from benchmarks.more_prompts import try_often
-from tournament_assets.ratings import more_prompts
+from tournament_assets.audits import more_prompts
+from tournament_assets.audits.more_prompts import MOST_PROMPTS, find_more_prompts
 from tournament_assets.ratings.intervals import two_sided_quantile
-from tournament_assets.ratings.more_prompts import MOST_PROMPTS, find_more_prompts
 
 KINDS = ("normal, 30 Elo", "normal, 60 Elo", "normal, 120 Elo", "20 Elo apart", "40 Elo apart")
 
