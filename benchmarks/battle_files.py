@@ -37,7 +37,7 @@ def read_and_code(path: Path) -> int:
     from tournament_assets.battles.columns import code_battles
     from tournament_assets.battles.registry import read_battles
 
-    return int(code_battles(read_battles(path).table).matches.n_matches)
+    return int(code_battles(read_battles(path).table).n_matches)
 
 
 def read_json(path: Path) -> int:
@@ -83,7 +83,7 @@ ENGINES: dict[str, Callable[[Path], int]] = {
 
 def make_arena(n_rows: int) -> pa.Table:
     """Draw battles between random models, each vote with an id of its own."""
-    from tournament_assets.battles.columns import complete_battle_table
+    from tournament_assets.battles.columns import encode_battle_table
 
     generator = np.random.default_rng(0)
     first = generator.integers(N_MODELS, size=n_rows)
@@ -92,17 +92,14 @@ def make_arena(n_rows: int) -> pa.Table:
     winners = pa.array(["model_a", "model_b", "tie", "tie (bothbad)"])
     outcome = generator.choice(4, size=n_rows, p=[0.35, 0.35, 0.2, 0.1])
     ids = generator.bytes(16 * n_rows).hex()
-    return complete_battle_table(
-        pa.table(
-            {
-                "model_a": pa.DictionaryArray.from_arrays(first, models).cast(pa.string()),
-                "model_b": pa.DictionaryArray.from_arrays(second, models).cast(pa.string()),
-                "winner": pa.DictionaryArray.from_arrays(outcome, winners).cast(pa.string()),
-                "source": pa.repeat("human", n_rows),
-                "question_id": [ids[start : start + 32] for start in range(0, len(ids), 32)],
-            }
-        )
-    )
+    columns = {
+        "model_a": pa.DictionaryArray.from_arrays(first, models),
+        "model_b": pa.DictionaryArray.from_arrays(second, models),
+        "winner": pa.DictionaryArray.from_arrays(outcome, winners),
+        "source": pa.repeat("human", n_rows),
+        "question_id": [ids[start : start + 32] for start in range(0, len(ids), 32)],
+    }
+    return encode_battle_table([pa.table(columns)])
 
 
 def measure(engine: str, path: Path | None) -> tuple[float, float, float]:

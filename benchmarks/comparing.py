@@ -12,7 +12,7 @@ import platform
 import random
 import statistics
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -71,6 +71,13 @@ def compare(title: str, engines: Sequence[Engine], *, rounds: int) -> Comparison
             start = time.process_time()
             engine.run()
             seconds[engine.name].append((time.process_time() - start) * engine.scale)
+    return comparison_of(title, engines, seconds)
+
+
+def comparison_of(
+    title: str, engines: Sequence[Engine], seconds: Mapping[str, Sequence[float]]
+) -> Comparison:
+    """Print and return the medians of what every engine took in every round; ours is the first."""
     ours = seconds[engines[0].name]
     comparison = Comparison(
         title,
@@ -126,7 +133,7 @@ def _lines(comparison: Comparison, *, separator: str = "") -> list[str]:
         (
             timing.engine.name,
             _duration(timing.seconds),
-            f"{timing.ratio:.1f}",
+            f"{timing.ratio:.1f}" if timing.ratio >= 10 else f"{timing.ratio:.2f}",
             _verdict(timing),
             timing.engine.remark,
         )

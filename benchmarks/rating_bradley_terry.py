@@ -1,18 +1,12 @@
 """Cases: Bradley-Terry from strings, and with 100 bootstraps."""
 
-import json
-import subprocess
-import sys
-import tempfile
 from collections.abc import Callable
-from pathlib import Path
 
 import numpy as np
 
 from benchmarks.comparing import Comparison, Engine, compare
 from benchmarks.rating_battle_resamples import bootstrap_battles
 from benchmarks.rating_data import NamedBattles, code_names
-from benchmarks.rating_file import write_battles
 from benchmarks.rating_peers import (
     ArenaRankBradleyTerry,
     EvalicaBradleyTerry,
@@ -156,21 +150,3 @@ def _scale(n_resamples: int) -> float:
 
 def _part(n_resamples: int) -> str:
     return "" if n_resamples == N_BOOTSTRAPS else f"{n_resamples} of them, scaled"
-
-
-def rate_file(battles: NamedBattles, *, n_bootstraps: int) -> str:
-    """Say what a Parquet file costs from reading to prompt-clustered intervals."""
-    with tempfile.TemporaryDirectory() as folder:
-        path = str(Path(folder) / "battles.parquet")
-        write_battles(battles, path)
-        command = [sys.executable, "-m", "benchmarks.rating_file", path, str(n_bootstraps)]
-        done = subprocess.run(command, check=True, capture_output=True, text=True)  # noqa: S603
-    took = json.loads(done.stdout)
-    return (
-        f"Parquet file of {len(battles.model_a):,} battles on "
-        f"{len(set(battles.question_id)):,} prompts, read, fitted and "
-        f"{n_bootstraps:,} prompt-clustered bootstraps: {took['seconds']:.1f} s "
-        f"on the clock ({took['read']:.1f} s of them to read and count), "
-        f"{took['processor']:.1f} s of the processor, {took['peak_mib']:,} MiB at most; "
-        "the target is 60 s and 4,096 MiB."
-    )

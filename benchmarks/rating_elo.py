@@ -31,7 +31,6 @@ def compare_sweeps(title: str, matches: Matches, *, n_peer_permutations: int) ->
             "pure Python, entrants by name",
             lambda: [python.rate_names(k_factor=k) for k in K_SWEEP],
             scale=scale,
-            target=12,
             remark=part,
         ),
         Engine(
@@ -48,14 +47,15 @@ def compare_sweeps(title: str, matches: Matches, *, n_peer_permutations: int) ->
                 "evalica's compiled core",
                 lambda: [evalica.rate(k_factor=k) for k in K_SWEEP],
                 scale=scale,
-                target=4,
                 remark=part,
             )
         )
     return compare(f"{title}: 5 K x {N_PERMUTATIONS} permutations", engines, rounds=7)
 
 
-def compare_one(title: str, matches: Matches, *, n_peer_permutations: int) -> Comparison:
+def compare_one(
+    title: str, matches: Matches, *, n_peer_permutations: int, target: float
+) -> Comparison:
     """Time what a tournament runs, one K-factor, beside the textbook's loops."""
     orderings = draw_orderings(matches, n_permutations=n_peer_permutations)
     python, scale = PythonElo(matches, orderings), N_PERMUTATIONS / n_peer_permutations
@@ -75,6 +75,7 @@ def compare_one(title: str, matches: Matches, *, n_peer_permutations: int) -> Co
                 "pure Python, entrants by name",
                 lambda: python.rate_names(k_factor=16.0),
                 scale=scale,
+                target=target,
                 remark=part,
             ),
             Engine(
@@ -88,7 +89,7 @@ def compare_one(title: str, matches: Matches, *, n_peer_permutations: int) -> Co
     )
 
 
-def compare_exact(title: str, matches: Matches, *, target: float) -> Comparison:
+def compare_exact(title: str, matches: Matches) -> Comparison:
     """Time one K-factor, bit for bit the textbook's, on orderings drawn before."""
     n_entrants = len(matches.entrants)
     items = pack(matches.first, matches.second, np.zeros(matches.n_matches, dtype=np.int64))
@@ -115,7 +116,6 @@ def compare_exact(title: str, matches: Matches, *, target: float) -> Comparison:
             Engine(
                 "pure Python, entrants by name",
                 lambda: python.rate_names(k_factor=16.0),
-                target=target,
             ),
             Engine(
                 "pure Python, entrants as integers",

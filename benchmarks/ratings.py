@@ -17,10 +17,10 @@ from benchmarks.rating_bradley_terry import (
     compare_bootstraps,
     compare_fits,
     compare_table_fits,
-    rate_file,
 )
 from benchmarks.rating_data import draw_battles, draw_matches
 from benchmarks.rating_elo import compare_exact, compare_one, compare_sweeps
+from benchmarks.rating_file import compare_files
 
 PACKAGES = (
     "numpy",
@@ -34,8 +34,8 @@ PACKAGES = (
 )
 NOTES = (
     "Elo: pure Python and evalica's compiled core get their orderings ready-made; "
-    "`k_factor_sweep` draws its own within the time. The targets are about the loop over entrants "
-    "by name, which is how judgments hold them; the leaner one is there for comparison.",
+    "`k_factor_sweep` draws its own within the time. The targets are about one K-factor beside the "
+    "loop over entrants by name, which is how judgments hold them; the rest is for comparison.",
     "Bradley-Terry: ours starts from lists of strings, winners included, every one an object of "
     "its own; evalica gets the same names, and its winners ready-made.",
     "A peer that ran only a part of the work is scaled to the whole, as its remark says.",
@@ -49,12 +49,12 @@ def main() -> None:
         arguments = [sys.executable, "-m", "benchmarks.ratings", *sys.argv[1:]]
         os.execve(sys.executable, arguments, single_threaded_environment())  # noqa: S606
     is_large = "--large" in sys.argv[1:]
-    comparisons, notes = compare_large() if is_large else (compare_usual(), [])
+    comparisons = compare_large() if is_large else compare_usual()
     path = write_results(
         "ratings_large" if is_large else "ratings",
         comparisons,
         command=f"python -m benchmarks.ratings{' --large' if is_large else ''}",
-        notes=[*NOTES, *notes],
+        notes=NOTES,
         packages=PACKAGES,
     )
     print(f"written to {path}")
@@ -68,10 +68,10 @@ def compare_usual() -> list[Comparison]:
     return [
         compare_sweeps("858 matches x 4", small, n_peer_permutations=100),
         compare_sweeps("60,900 matches x 50", large, n_peer_permutations=4),
-        compare_one("858 matches x 4", small, n_peer_permutations=500),
-        compare_one("60,900 matches x 50", large, n_peer_permutations=4),
-        compare_exact("858 matches x 4", small, target=12),
-        compare_exact("60,900 matches x 50", large, target=20),
+        compare_one("858 matches x 4", small, n_peer_permutations=500, target=1.3),
+        compare_one("60,900 matches x 50", large, n_peer_permutations=4, target=20),
+        compare_exact("858 matches x 4", small),
+        compare_exact("60,900 matches x 50", large),
         compare_fits("87,000 battles x 50", arena, rounds=5),
         compare_table_fits("87,000 battles x 50", arena, rounds=15),
         compare_bootstraps(
@@ -83,19 +83,21 @@ def compare_usual() -> list[Comparison]:
             sklearn_resamples=20,
             sklearn_target=240,
         ),
+        *compare_files("87,000 battles x 50", arena, n_bootstraps=100, rounds=9),
     ]
 
 
-def compare_large() -> tuple[list[Comparison], list[str]]:
-    """Time the size of a whole arena, and say what rating its file costs."""
+def compare_large() -> list[Comparison]:
+    """Time the size of a whole arena."""
     arena = draw_battles(n_entrants=250, n_battles=1_700_000, n_prompts=170_000)
-    file_note = rate_file(arena, n_bootstraps=1000)
-    print(file_note)
-    comparisons = [
-        compare_fits("1.7 M battles x 250", arena, rounds=2),
-        compare_table_fits("1.7 M battles x 250", arena, rounds=15),
+    title = "1.7 M battles x 250"
+    return [
+        *compare_files(title, arena, n_bootstraps=100, rounds=3),
+        *compare_files(title, arena, n_bootstraps=1_000, rounds=1),
+        compare_fits(title, arena, rounds=2),
+        compare_table_fits(title, arena, rounds=15),
         compare_bootstraps(
-            "1.7 M battles x 250",
+            title,
             arena,
             rounds=2,
             evalica_resamples=3,
@@ -104,7 +106,6 @@ def compare_large() -> tuple[list[Comparison], list[str]]:
             sklearn_target=570,
         ),
     ]
-    return comparisons, [file_note]
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ import re
 import subprocess
 import sys
 import warnings
+from collections import Counter
 from pathlib import Path
 from typing import Any, assert_type
 
@@ -17,8 +18,13 @@ import tournament_assets as ta
 from tests.battles.builders import any_battles, fight, problems_of
 from tests.projects import ENTRANTS, SmallProject, make_project
 from tournament_assets import python_api, python_results
-from tournament_assets.battles.columnar import Columns, read_frame
-from tournament_assets.battles.columns import BATTLE_SCHEMA, battles_of, make_battle_table
+from tournament_assets.battles.columnar import Columns, frame_parts
+from tournament_assets.battles.columns import (
+    BATTLE_SCHEMA,
+    battles_of,
+    encode_battle_table,
+    make_battle_table,
+)
 from tournament_assets.tournament.battles import Battle
 
 ALL_COLUMNS = Columns({name: (name,) for name in BATTLE_SCHEMA.names}, None)
@@ -234,15 +240,23 @@ def test_who_has_no_rating_has_no_rank_and_a_reason() -> None:
 @settings(suppress_health_check=[HealthCheck.too_slow])
 @given(any_battles())
 def test_battles_come_out_of_a_frame_as_they_went_in(battles: list[Battle]) -> None:
-    table, left_out = read_frame(make_battle_table(battles).to_pandas(), ALL_COLUMNS)
-    assert (list(battles_of(table)), left_out) == (battles, {})
+    frame = make_battle_table(battles).to_pandas()
+    assert battles_in(frame) == battles
+
+
+def battles_in(frame: pd.DataFrame) -> list[Battle]:
+    parts = frame_parts(frame, ALL_COLUMNS, Counter())
+    return list(battles_of(encode_battle_table(parts)))
 
 
 def test_ids_that_are_numbers_here_and_absent_there_are_read() -> None:
     frame = frame_of(fight(), fight(), fight())
     frame = frame.assign(question_id=[7.0, math.nan, 8.0], turn=[1.0, 2.0, math.nan])
-    battles = list(battles_of(read_frame(frame, ALL_COLUMNS)[0]))
-    assert [(each.question_id, each.turn) for each in battles] == [("7", 1), (None, 2), ("8", None)]
+    assert [(each.question_id, each.turn) for each in battles_in(frame)] == [
+        ("7", 1),
+        (None, 2),
+        ("8", None),
+    ]
 
 
 def test_rows_without_a_winner_are_left_out_and_counted() -> None:

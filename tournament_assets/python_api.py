@@ -7,6 +7,7 @@ Every result holds its values, offers them as a pandas frame, and displays itsel
 import os
 import re
 import warnings as python_warnings
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
@@ -16,13 +17,13 @@ from typing import Any
 import pandas as pd
 import pyarrow as pa
 
-from tournament_assets.battles.columnar import Columns, read_frame
+from tournament_assets.battles.columnar import Columns, frame_parts
 from tournament_assets.battles.columns import BATTLE_SCHEMA, Preferences, plain_type
 from tournament_assets.battles.files import BattleFile
 from tournament_assets.battles.rating import (
     battle_methods,
+    need_every_battle,
     rate_battles,
-    require_resamples,
 )
 from tournament_assets.battles.registry import pool_battles, read_battles
 from tournament_assets.foundation.arguments import checked
@@ -161,26 +162,29 @@ def rate(
             f"the frame has no column {', '.join(map(repr, missing))}; it has "
             f"{', '.join(map(str, battles.columns)) or 'none'}; rename the columns that name them"
         )
-    checked = RatingSettings.from_dict((settings or RatingSettings()).to_dict())
-    require_resamples(checked)
     # Who judged does not change a rating, so a frame may lack that column.
     source: BattleSource | None = None if "source" in battles else "llm-judge"
     columns = Columns({name: (name,) for name in BATTLE_SCHEMA.names}, source)
-    table, left_out = read_frame(battles, columns)
-    if not table.num_rows:
+
+    def open_frame() -> list[BattleFile]:
+        left_out = Counter[str]()
+        return [BattleFile("frame", frame_parts(battles, columns, left_out), left_out)]
+
+    pooled = pool_battles(
+        open_frame,
+        changes=(settings or RatingSettings()).to_dict(),
+        preferences=preferences,
+        keeps=need_every_battle(methods),
+    )
+    if not pooled.pool.n_battles:
         raise InputError(
             f"the frame holds no battle among its {len(battles)} rows; expected at least one "
             "decided comparison"
         )
-    pooled = pool_battles([BattleFile("frame", table, left_out)])
     rated = rate_battles(
-        pooled.battles,
-        settings=checked,
-        dimensions=dimensions,
-        methods=methods,
-        preferences=preferences,
+        pooled.pool, settings=pooled.settings, dimensions=dimensions, methods=methods
     )
-    return Ratings(tuple(rated), checked, dict(left_out), pooled.warnings)
+    return Ratings(tuple(rated), pooled.settings, pooled.pool.left_out, pooled.warnings)
 
 
 @checked
@@ -573,6 +577,7 @@ class Run(Shown):
             list(rows_of(WinRateRow, self.win_rates)),
             confidence=self.rating_settings.confidence,
             equivalent_within=self.rating_settings.equivalent_within,
+            next_steps=self.manifest["first_screen"]["next_steps"],
         )
         return Document(f"{self._title}: {self.directory.name}", sections, self.cautions)
 

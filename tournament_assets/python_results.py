@@ -14,23 +14,18 @@ import pandas as pd
 import pyarrow as pa
 from rich.console import Console
 
-from tournament_assets.battles.rating import (
-    BattleRatings,
-)
+from tournament_assets.battles.rating import BattleRatings
 from tournament_assets.foundation.estimates import Rating
-from tournament_assets.foundation.formatting import (
-    format_confidence,
-)
 from tournament_assets.judging.costs.estimates import JudgingEstimate
 from tournament_assets.ratings.rating_methods import (
     ELO,
     METHODS,
 )
 from tournament_assets.ratings.rating_tables import rows_of_ratings
+from tournament_assets.reports.battle_sections import battle_sections
 from tournament_assets.reports.cost_estimate import estimate_document, estimate_rows
-from tournament_assets.reports.rating_method_tables import ONE_METHOD
 from tournament_assets.reports.rendering import render_template
-from tournament_assets.reports.report_tables import Document, ReportSection, ReportTable
+from tournament_assets.reports.report_tables import Document, ReportSection
 from tournament_assets.reports.terminal import print_document
 from tournament_assets.run_comparison.comparison import (
     RunComparison,
@@ -141,32 +136,9 @@ class Ratings(Shown):
         return _frame(rows, derive_schema(RatingRow))
 
     def _document(self) -> Document:
-        confidence = format_confidence(self.settings.confidence)
-        sections = [
-            ReportSection(
-                each.dimension or "",
-                each.notes,
-                tuple(
-                    (
-                        METHODS[method].title,
-                        ReportTable.of(
-                            [row for row in rows if row.method == method], ONE_METHOD, n_labels=2
-                        ),
-                    )
-                    for method in dict.fromkeys(row.method for row in rows)
-                ),
-            )
-            for each in self.dimensions
-            for rows in [_rated_models(each)]
-        ]
         left_out = tuple(f"left out, {why}: {count}" for why, count in self.left_out.items())
-        resampled = (
-            f"Sampling intervals ({confidence}): whole prompts resampled "
-            f"{self.settings.n_bootstraps} times (seed {self.settings.bootstrap_seed})."
-        )
-        return Document(
-            "Ratings", [*sections, ReportSection("", (*left_out, resampled))], self.warnings
-        )
+        sections = battle_sections(self.dimensions, self.settings)
+        return Document("Ratings", [*sections, ReportSection("", left_out)], self.warnings)
 
 
 def _rated_models(ratings: BattleRatings) -> list[RatingRow]:

@@ -72,7 +72,9 @@ def read_all(path: Path, format_name: str | None = None, **options: Any) -> list
 
 
 def read(path: Path, format_name: str | None = None, **options: Any) -> BattleFile:
-    return read_battles(path, format_name=format_name, options=FormatOptions(**options))
+    file = read_battles(path, format_name=format_name, options=FormatOptions(**options))
+    _ = file.table
+    return file
 
 
 def problems_of(call: Callable[[], object]) -> tuple[str, ...]:

@@ -7,37 +7,31 @@ from hypothesis import given
 
 from tests.battles.builders import any_battles, fight, problems_of
 from tests.ratings.builders import ENTRANTS, any_judgments
-from tournament_assets.battles import columns as coding
 from tournament_assets.battles.columns import (
     PREFERENCES,
-    CodedBattles,
     code_battles,
+    finer_preferences,
     make_battle_table,
     of_dimension,
 )
-from tournament_assets.ratings.matches import code_judgments
+from tournament_assets.ratings.matches import Matches, code_samples
 from tournament_assets.tournament.battles import Battle, battles_from_judgments
-from tournament_assets.tournament.verdicts import Judgment, Outcome
+from tournament_assets.tournament.verdicts import Judgment
 
 
-def coded(battles: Sequence[Battle], **options: Any) -> CodedBattles:
+def coded(battles: Sequence[Battle], **options: Any) -> Matches:
     return code_battles(make_battle_table(battles), **options)
 
 
 @given(any_judgments())
 def test_battles_are_coded_as_the_judgments_they_came_from(judgments: list[Judgment]) -> None:
     found = coded(battles_from_judgments(judgments, judge_model="j"), entrants=ENTRANTS)
-    matches = code_judgments(judgments, entrants=ENTRANTS)
-    assert found.apart is found.winners
-    assert (found.matches.entrants, found.matches.prompts) == (matches.entrants, matches.prompts)
-    for name in ("first", "second", "prompt_index", "preference", "weight"):
-        column, expected = getattr(found.matches, name), getattr(matches, name)
+    matches = code_samples(judgments, entrants=ENTRANTS)
+    assert (found.entrants, found.prompts) == (matches.entrants, matches.prompts)
+    for name in ("first", "second", "prompt_index", "preference", "weight", "sample"):
+        column, expected = getattr(found, name), getattr(matches, name)
         assert column.dtype == expected.dtype
         assert column.tolist() == expected.tolist()
-    outcomes = [judgment.outcome for judgment in judgments]
-    assert found.n_inconsistent == outcomes.count(Outcome.INCONSISTENT)
-    level = sum(outcome.is_tie for outcome in outcomes)
-    assert found.n_ties == found.n_inconsistent + level
 
 
 @given(any_battles())
@@ -45,36 +39,33 @@ def test_every_battle_brings_its_weight_whatever_its_preference(battles: list[Ba
     for preferences in PREFERENCES:
         found = coded(battles, preferences=preferences)
         total = sum(battle.weight for battle in battles)
-        assert found.matches.wins.sum() == pytest.approx(total)
+        assert found.wins.sum() == pytest.approx(total)
 
 
 def test_prompts_are_sorted_as_python_sorts_texts() -> None:
     names = ["b", "a", "\U0001f600", "\uffff", "é", "a", "Z", "\n"]
     found = coded([fight(question_id=name) for name in names])
-    assert found.matches.prompts == tuple(sorted(set(names)))
-    assert [found.matches.prompts[place] for place in found.matches.prompt_index] == names
+    assert found.prompts == tuple(sorted(set(names)))
+    assert [found.prompts[place] for place in found.prompt_index] == names
 
 
 def test_a_battle_without_a_prompt_is_a_prompt_of_its_own() -> None:
     found = coded([fight(), fight(question_id="p"), fight(), fight(question_id="p")])
-    assert len(found.matches.prompts) == 3
-    assert found.matches.prompts[0] == "p"
-    assert found.matches.prompt_index.tolist() == [1, 0, 2, 0]
-    assert found.n_without_prompt == 2
+    assert len(found.prompts) == 3
+    assert found.prompts[0] == "p"
+    assert found.prompt_index.tolist() == [1, 0, 2, 0]
 
 
 def test_a_preference_shares_the_win_unless_the_winner_is_asked_for() -> None:
     battles = [fight("model_a", pref=0.25, weight=2.0, question_id="p"), fight(question_id="p")]
-    assert coded(battles, preferences="winner").matches.wins.tolist() == [[0, 3], [0, 0]]
+    assert coded(battles, preferences="winner").wins.tolist() == [[0, 3], [0, 0]]
     found = coded(battles)
-    assert found.matches.wins.tolist() == [[0, 2.5], [0.5, 0]]
-    assert found.winners.wins.tolist() == [[0, 3], [0, 0]]
-    assert (found.n_soft, found.n_weighted) == (1, 1)
+    assert found.wins.tolist() == [[0, 2.5], [0.5, 0]]
 
 
 def test_a_preference_that_says_what_the_winner_says_is_not_soft() -> None:
     battles = [fight("model_a", pref=0.0), fight("model_b", pref=1.0), fight("tie", pref=0.5)]
-    assert coded(battles).n_soft == 0
+    assert not finer_preferences(make_battle_table(battles)).any()
 
 
 def test_a_model_that_is_no_entrant_is_named() -> None:
@@ -83,33 +74,12 @@ def test_a_model_that_is_no_entrant_is_named() -> None:
 
 
 def test_everyone_named_is_an_entrant_in_the_order_given_and_otherwise_sorted() -> None:
-    assert coded([fight()], entrants=("eve", "bob", "ada")).matches.entrants == (
+    assert coded([fight()], entrants=("eve", "bob", "ada")).entrants == (
         "eve",
         "bob",
         "ada",
     )
-    assert coded([fight(model_a="zoe")]).matches.entrants == ("bob", "zoe")
-
-
-@pytest.mark.parametrize("largest", [coding._LARGEST_KEY, 8])
-def test_repeated_battles_are_counted_whichever_model_comes_first(
-    largest: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(coding, "_LARGEST_KEY", largest)
-    once = fight(question_id="p", judge_model="j", presentation="ab")
-    others = [
-        fight(question_id="p", judge_model="k", presentation="ab"),
-        fight(question_id="p", judge_model="j", presentation="ba"),
-        fight(question_id="p", judge_model="j", presentation="ab", turn=2),
-        fight(question_id="q", judge_model="j", presentation="ab"),
-        fight(),
-        fight(),
-    ]
-    assert coded([once, *others]).n_repeated == 0
-    swapped = fight(
-        "tie", model_a="bob", model_b="ada", question_id="p", judge_model="j", presentation="ab"
-    )
-    assert coded([once, *others, swapped, once]).n_repeated == 2
+    assert coded([fight(model_a="zoe")]).entrants == ("bob", "zoe")
 
 
 def test_dimensions_are_taken_apart_and_no_dimension_is_one() -> None:
@@ -118,10 +88,10 @@ def test_dimensions_are_taken_apart_and_no_dimension_is_one() -> None:
     assert of_dimension(table, "x").column("winner").to_pylist() == ["model_a", "model_b"]
     assert of_dimension(table, None).column("winner").to_pylist() == ["tie"]
     filtered = code_battles(of_dimension(table, "x"))
-    assert filtered.matches.n_matches == 2
+    assert filtered.n_matches == 2
 
 
 def test_no_battle_at_all_is_coded_as_no_judgment_is() -> None:
     found = coded([], entrants=("ada", "bob"))
-    assert found.matches.n_matches == 0
-    np.testing.assert_array_equal(found.matches.wins, np.zeros((2, 2)))
+    assert found.n_matches == 0
+    np.testing.assert_array_equal(found.wins, np.zeros((2, 2)))

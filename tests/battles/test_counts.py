@@ -17,12 +17,18 @@ from benchmarks.simulated_tournaments import Design, draw_tournament
 from tests.battles.builders import any_battles, fight, problems_of
 from tournament_assets.battles import counts as counting
 from tournament_assets.battles.columns import make_battle_table
-from tournament_assets.battles.counts import CountedBattles, UncountableError, hashes_of
-from tournament_assets.battles.rating import rate_battles
+from tournament_assets.battles.counts import (
+    BattleCounts,
+    BattlePool,
+    UncountableError,
+    hashes_of,
+)
+from tournament_assets.battles.rating import rate_battles, rate_table
 from tournament_assets.foundation.estimates import Resampling
 from tournament_assets.ratings.bradley_terry import ResampledWins, rate_resamples
 from tournament_assets.ratings.intervals import sampling_intervals
 from tournament_assets.ratings.matches import Matches
+from tournament_assets.reports.claims import pair_records
 from tournament_assets.tournament.battles import Battle, RatingSettings
 
 FEW = Resampling(7, 3)
@@ -34,13 +40,22 @@ def count(
     resampling: Resampling = FEW,
     preferences: str = "winner",
     at_once: int = 2,
-) -> CountedBattles:
+    counts_from: int | None = 0,
+    keeps: bool = False,
+) -> BattlePool:
     """Count the battles of files, each in parts."""
-    counted = CountedBattles(resampling, preferences)
+    pool = BattlePool(resampling, preferences, keeps=keeps, counts_from=counts_from)
     for file in files:
-        parts = (file[place : place + at_once] for place in range(0, len(file), at_once))
-        counted.add_all((n == 0, make_battle_table(part)) for n, part in enumerate(parts))
-    return counted
+        for place in range(0, len(file), at_once):
+            part = make_battle_table(file[place : place + at_once])
+            pool.add(part, begins_file=place == 0)
+    return pool
+
+
+def counts_of(pool: BattlePool, dimension: str | None = None) -> BattleCounts:
+    counts = pool.of(dimension)
+    assert counts is not None
+    return counts
 
 
 def plainly(battles: list[Battle]) -> list[Battle]:
@@ -88,7 +103,8 @@ def test_counts_are_the_battles_weighted_one_after_the_other(battles: list[Battl
     battles = [replace(each, question_id=each.question_id or "some") for each in battles]
     counted = count(battles)
     assert counted.n_battles == len(battles)
-    for dimension, counts in counted.by_dimension.items():
+    for dimension in counted.tallies:
+        counts = counts_of(counted, dimension)
         chosen = [each for each in battles if each.dimension == dimension]
         resampled = counts.resampled(0.95)
         names = sorted({name for each in chosen for name in (each.model_a, each.model_b)})
@@ -121,7 +137,7 @@ def test_counts_of_days_add_up_to_those_of_the_whole_to_the_byte(
 ) -> None:
     folder = tmp_path_factory.mktemp("counts")
     count(*files).save(folder / "whole")
-    added = CountedBattles(FEW, "winner")
+    added = BattlePool(FEW, "winner", counts_from=0)
     for place in data.draw(st.permutations(range(len(files)))):
         count(files[place]).save(folder / str(place))
         added.add_file(folder / str(place))
@@ -135,16 +151,14 @@ def test_counts_of_another_seed_or_number_of_resamples_are_refused(
 ) -> None:
     path = tmp_path / "counts"
     count([fight()]).save(path)
-    (problem,) = problems_of(
-        lambda: CountedBattles(replace(FEW, **changes), "winner").add_file(path)
-    )
+    (problem,) = problems_of(lambda: BattlePool(replace(FEW, **changes), "winner").add_file(path))
     assert "count the battles again" in problem
     path.write_bytes(path.read_bytes()[:-40])
-    (problem,) = problems_of(lambda: CountedBattles(FEW, "winner").add_file(path))
+    (problem,) = problems_of(lambda: BattlePool(FEW, "winner").add_file(path))
     assert "cannot be read as counts" in problem
 
 
-@pytest.mark.parametrize("name", ["0/pairs", "0/totals", "0/sums", "a compressed file", "a pipe"])
+@pytest.mark.parametrize("name", ["0/pairs", "0/ties", "0/sums", "a compressed file", "a pipe"])
 def test_a_file_of_counts_that_somebody_else_has_written_is_refused(
     tmp_path: Path, name: str
 ) -> None:
@@ -160,7 +174,7 @@ def test_a_file_of_counts_that_somebody_else_has_written_is_refused(
         np.savez(path, **arrays)
     else:
         np.savez_compressed(path, **arrays)
-    counted = CountedBattles(FEW, "winner")
+    counted = BattlePool(FEW, "winner")
     (problem,) = problems_of(lambda: counted.add_file(path))
     assert "cannot be read as counts" in problem
     assert not counted.n_battles
@@ -174,28 +188,35 @@ def test_only_battles_that_are_won_lost_or_tied_outright_are_counted(battle: Bat
         count([fight(), battle], preferences="share")
 
 
-def test_sums_that_outgrow_32_bits_become_64(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("largest", "kind"), [(8, np.uint16), (2**14, np.int32), (2**29, np.int64)]
+)
+def test_sums_take_the_bits_that_the_largest_may_need(
+    largest: int, kind: type, monkeypatch: pytest.MonkeyPatch
+) -> None:
     battles = [fight(question_id="q"), fight("tie", question_id="p")] * 3
-    expected = count(battles).by_dimension[None].resampled(0.95).start()(FEW.n)
-    monkeypatch.setattr(counting, "_LARGEST_WEIGHT", 2**29)
-    counts = count(battles).by_dimension[None]
-    assert counts._sums.dtype == np.int64
+    expected = counts_of(count(battles)).resampled(0.95).start()(FEW.n)
+    monkeypatch.setattr(counting, "_LARGEST_WEIGHT", largest)
+    counts = counts_of(count(battles))
+    assert counts._sums.dtype == kind
     np.testing.assert_array_equal(counts.resampled(0.95).start()(FEW.n), expected)
 
 
-def test_the_number_of_very_many_prompts_is_estimated_alike_in_parts(
-    monkeypatch: pytest.MonkeyPatch,
+def test_prompts_beyond_the_most_are_not_told_apart_alike_in_parts(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(counting, "_EXACT_PROMPTS", 3_000)
-    hashes = np.random.default_rng(0).integers(2**64, size=20_000, dtype=np.uint64)
-    whole, parts = counting._Prompts(), counting._Prompts()
-    for number, part in enumerate(np.split(hashes, 10)):
-        whole.add(part)
-        some = counting._Prompts()
-        some.add(part)
-        parts.add_content(some.content())
-        assert whole.is_exact is parts.is_exact is (number == 0)
-        assert len(whole) == len(parts) == pytest.approx(2_000 * (number + 1), rel=0.001)
+    monkeypatch.setattr(counting, "MOST_PROMPTS", 4)
+    battles = [fight(question_id=f"q{number % 6}") for number in range(12)]
+    assert (counts_of(count(battles)).n_prompts, counts_of(count(battles[:4])).n_prompts) == (4, 4)
+    assert not counts_of(count(battles[:4])).has_more_prompts
+    for files in ([battles], [battles[:3], battles[3:]], [battles[:4], battles[4:8], battles[8:]]):
+        pool = BattlePool(FEW, "winner")
+        for number, file in enumerate(files):
+            count(file).save(tmp_path / f"{len(files)} {number}")
+            pool.add_file(tmp_path / f"{len(files)} {number}")
+        pool.save(tmp_path / f"{len(files)}")
+        assert counts_of(pool).has_more_prompts
+    assert len({(tmp_path / str(n)).read_bytes() for n in (1, 2, 3)}) == 1
 
 
 def test_weights_are_those_of_poisson_and_of_any_three_prompts_independent() -> None:
@@ -248,7 +269,7 @@ def as_battles(matches: Matches) -> list[Battle]:
 def test_intervals_are_as_wide_as_those_of_drawn_prompts_and_ratings_equal(design: Design) -> None:
     matches = draw_tournament(design, np.random.default_rng(8))
     resampling = Resampling(4_000, 0, 0.9)
-    counts = count(as_battles(matches), resampling=resampling, at_once=9_999).by_dimension[None]
+    counts = counts_of(count(as_battles(matches), resampling=resampling, at_once=9_999))
 
     def widths(tables: ResampledWins) -> NDArray[np.float64]:
         intervals = sampling_intervals(rate_resamples(tables), confidence=0.9)
@@ -261,20 +282,27 @@ def test_intervals_are_as_wide_as_those_of_drawn_prompts_and_ratings_equal(desig
     assert ratio == pytest.approx(np.ones(ratio.size), abs=0.06)
 
 
-def test_many_battles_are_rated_alike_as_a_table_and_counted(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr("tournament_assets.battles.rating.MANY_BATTLES", 100)
+def test_many_battles_are_rated_alike_kept_and_counted() -> None:
     battles = as_battles(draw_tournament(Design(30, 0.5), np.random.default_rng(1)))
     chosen = RatingSettings(n_bootstraps=50, n_permutations=3)
-    (rated,) = rate_battles(
-        count(battles, resampling=chosen.resampling, at_once=500), settings=chosen
+    alone, beside_elo = (
+        count(battles, resampling=chosen.resampling, at_once=500, counts_from=100, keeps=keeps)
+        for keeps in (False, True)
     )
-    (both,) = rate_battles(make_battle_table(battles), settings=chosen)
-    assert rated.by("bradley_terry") == both.by("bradley_terry")
-    assert (rated.counts, rated.win_rates) == (both.counts, both.win_rates)
-    as_run = replace(chosen, entrants=tuple(sorted(rated.win_rates)))
-    (drawn,) = rate_battles(make_battle_table(battles), settings=as_run)
-    points = [[row.rating for row in each.by("bradley_terry")] for each in (drawn, rated)]
+    assert alone.table is None
+    by_counts = ["bradley-terry", "davidson"]
+    (counted,) = rate_battles(alone, settings=chosen, methods=by_counts, pairs=True)
+    (both,) = rate_battles(beside_elo, settings=chosen, methods=[*by_counts, "elo"], pairs=True)
+    assert both.elo
+    assert counted.by("bradley_terry") == both.by("bradley_terry")
+    (drawn,) = rate_table(
+        make_battle_table(battles), settings=chosen, methods=by_counts, pairs=True
+    )
+    for rated in (counted, both):
+        assert rated.by("davidson") == drawn.by("davidson")
+        assert (rated.counts, rated.win_rates) == (drawn.counts, drawn.win_rates)
+        records = [pair_records(each.pairs) for each in (rated, drawn)]
+        assert records[0] == records[1]
+    points = [[row.rating for row in each.by("bradley_terry")] for each in (drawn, counted)]
     assert points[0] == points[1]
-    assert drawn.by("bradley_terry") != rated.by("bradley_terry")
+    assert drawn.by("bradley_terry") != counted.by("bradley_terry")

@@ -83,6 +83,12 @@ def test_a_missing_file_and_one_without_battles_are_refused(tmp_path: Path) -> N
     assert len(problems_of(lambda: read(path))) == 1
 
 
+@pytest.mark.parametrize("address", ["s3://bucket/b.parquet", "https://arena.org/b.jsonl"])
+def test_an_address_is_refused_with_what_to_do(address: str) -> None:
+    (problem,) = problems_of(lambda: read(Path(address)))
+    assert "expected a file of this machine" in problem
+
+
 def test_a_file_with_a_byte_order_mark_is_read(tmp_path: Path) -> None:
     row = '{"model_a": "ada", "model_b": "bob", "winner": "tie", "source": "human"}\n'
     path = tmp_path / "b.jsonl"

@@ -270,12 +270,13 @@ def test_every_model_and_every_two_can_be_asked_for(tmp_path: Path) -> None:
     assert {row["entrant_id"] for row in davidson} == {"ada", "bob", "cyd"}
     assert sum(row["rating"] for row in davidson) == pytest.approx(3 * 1400)
     assert found["win_rates"]["bob"] == pytest.approx((2 + 15 + 12) / 51)
-    pairs = {(row["model_a"], row["model_b"]): row for row in found["pairs"]}
+    pairs = {(row["entrant_a"], row["entrant_b"]): row for row in found["pairs"]}
     assert pairs["ada", "bob"]["ties"] == 30
     assert pairs["ada", "bob"]["win_rate_a"] == pytest.approx(18 / 35)
-    assert 0.5 < pairs["bob", "cyd"]["p_a_above_b"] <= 1
+    assert pairs["bob", "cyd"]["claim"] == "a_better"
+    assert 0 < pairs["bob", "cyd"]["difference_low"] < pairs["bob", "cyd"]["difference"]
     printed = run("rate", path, "--method", "all", "--pairs", *QUICK)
-    for words in ("Davidson", "P(A above B)", "51.4 %", "56.9 %"):
+    for words in ("Davidson", "a better", "51.4 %", "56.9 %"):
         assert words in printed
 
 
@@ -361,8 +362,11 @@ def test_counts_of_days_give_the_ratings_of_their_files_together(tmp_path: Path)
     assert json.loads(run("rate", days[1], *quick, *added))["ratings"] == together["ratings"]
     alone = json.loads(run("rate", "--add", tmp_path / "both", *quick, *method))
     assert alone["ratings"] == together["ratings"]
+    davidson = json.loads(run("rate", "--add", tmp_path / "both", *quick, "--method", "davidson"))
+    of_files = json.loads(run("rate", *days, *quick, "--method", "davidson"))
+    assert davidson["ratings"][0]["ratings"] == of_files["ratings"][0]["ratings"]
     refused = CliRunner().invoke(
         command.battles_group, ["rate", str(days[0]), *map(str, added), "--method", "elo"]
     )
     assert refused.exit_code == 2
-    assert "bradley-terry alone" in refused.output
+    assert "bradley-terry or davidson alone" in refused.output

@@ -172,7 +172,6 @@ class Oracle:
                     "difference": gap.value,
                     "difference_low": gap.low,
                     "difference_high": gap.high,
-                    "more_prompts": gap.more_prompts,
                 }
             if self.decisions:
                 claimed = {"difference": claimed["difference"]}

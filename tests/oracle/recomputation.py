@@ -38,17 +38,12 @@ class Meeting:
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """The first entrant's rating minus the second's, with its joint interval.
-
-    Attributes:
-        more_prompts: About how many more prompts would decide the claim.
-    """
+    """The first entrant's rating minus the second's, with its joint interval."""
 
     value: float | None
     low: float | None
     high: float | None
     claim: Claim
-    more_prompts: int | None
 
 
 def meetings_of(pairs: Iterable[Judgment]) -> list[Meeting]:
@@ -239,7 +234,6 @@ class Recomputed:
         members = np.flatnonzero(compared)
         fitted[compared] = _solve((wins + half)[np.ix_(members, members)][None])[0]
         placed = [(self._place[a], self._place[b]) for a, b in combinations(self.placed, 2)]
-        alone = 1 - (1 - self._confidence) / max(1, len(placed))
         gaps = {}
         for i, j in placed:
             a, b = self.entrants[i], self.entrants[j]
@@ -264,10 +258,7 @@ class Recomputed:
                 ends = [min(ends[0], 0.0), max(ends[1], 0.0)]
                 if max(abs(ends[0]), abs(ends[1])) <= self._within:
                     claim = Claim.EQUIVALENT
-            more = None
-            if claim is Claim.UNDECIDED and value is not None and all(map(math.isfinite, ends)):
-                more = self._more_prompts(value, ends[0], ends[1], alone)
-            gaps[a, b] = Gap(value, _finite(ends[0]), _finite(ends[1]), claim, more)
+            gaps[a, b] = Gap(value, _finite(ends[0]), _finite(ends[1]), claim)
         return gaps
 
     def gap(self, a: str, b: str) -> Gap | None:
@@ -290,7 +281,6 @@ class Recomputed:
             low,
             high,
             turned.get(turned_gap.claim, turned_gap.claim),
-            turned_gap.more_prompts,
         )
 
     @cached_property
@@ -468,33 +458,6 @@ class Recomputed:
         points = self.initial + _POINTS * (solution[:-1] - solution[:-1].mean())
         tie_parameter = math.exp(solution[-1]) if ties.any() else 0.0
         return dict(zip(names, points.tolist(), strict=True)), tie_parameter
-
-    def _more_prompts(self, value: float, low: float, high: float, confidence: float) -> int | None:
-        n, half = len(self.prompts), (high - low) / 2
-        quantile = float(stdtrit(max(1, n - 1), 0.5 + confidence / 2))
-
-        def undecided(error: float) -> float:
-            far = quantile * error
-            near = min(far, max(0.0, self._within - far))
-
-            def below(points: float) -> float:
-                return 0.5 * math.erfc((value - points) / error / math.sqrt(2))
-
-            return below(far) - below(near) + below(-near) - below(-far)
-
-        enough, error = self._within / 2 / quantile, half / quantile
-        for _ in range(30):
-            middle = (enough + error) / 2
-            if undecided(middle) > 0.2:
-                error = middle
-            else:
-                enough = middle
-        needed = n * (half / quantile / enough) ** 2
-        if needed > 100_000:
-            return None
-        more = max(1.0, needed - n)
-        unit = int(10 ** max(0, math.floor(math.log10(more)) - 1))
-        return math.ceil(more / unit) * unit
 
     def elo(self, k_factors: Sequence[float], n_orderings: int, seed: int) -> NDArray[np.float64]:
         """Return Elo ratings of every ordering, shape (n_k_factors, n_orderings, n_entrants)."""

@@ -158,3 +158,16 @@ def test_the_command_says_it_before_anything_is_asked(tmp_path: Path) -> None:
     done = CliRunner().invoke(main, [*words], env={**project.environment, "ANTHROPIC_API_KEY": ""})
     assert done.exit_code
     assert "warning: judge 'claude-x' is also entrant 'player'" in done.stderr.replace("\n", " ")
+
+
+def test_of_a_jury_that_plays_its_preference_for_itself_is_measured_by_the_others(
+    tmp_path: Path,
+) -> None:
+    project = make_project(tmp_path)
+    jury = [{"service": "loopback", "model": f"loopback-{name}", "name": name} for name in "xy"]
+    seat(project, described("anthropic_api", model="loopback-x"), *jury)
+    rows = project.tables("measures").frame("measures", "factuality")
+    (found,) = rows[rows["measure"] == "self_preference"].to_dict("records")
+    assert found["subject"] == "player"
+    assert found["state"] in ("green", "amber", "red", "not measured")
+    assert found["value"] is not None or found["note"]

@@ -141,10 +141,6 @@ def _of_claim(
     is_within = -within <= low and high <= within
     if not better and (claim.claim is Claim.EQUIVALENT) != (is_within and decided is None):
         yield "equivalent says something else than the interval"
-    if claim.more_prompts is not None and claim.claim is not Claim.UNDECIDED:
-        yield "more prompts for a pair that is decided"
-    if claim.more_prompts is not None and claim.more_prompts < 1:
-        yield "not a number of prompts"
 
 
 def _of_place(each: Standing, found: Standings, drawn: Drawn) -> Iterator[str]:

@@ -3,6 +3,7 @@ from statistics import NormalDist
 
 import numpy as np
 import pytest
+from scipy.special import stdtrit
 
 from tournament_assets.foundation.errors import InputError
 from tournament_assets.foundation.estimates import Resampling
@@ -14,6 +15,7 @@ from tournament_assets.ratings.intervals import (
     expanded_percentile_interval,
     percentile_interval,
     sampling_intervals,
+    student_quantile,
     two_sided_quantile,
 )
 from tournament_assets.ratings.matches import code_judgments
@@ -162,3 +164,14 @@ def test_many_units_are_normal() -> None:
 def test_no_degree_of_freedom_is_refused() -> None:
     with pytest.raises(InputError, match="freedom is 0"):
         two_sided_quantile(0.95, degrees_of_freedom=0)
+
+
+@pytest.mark.parametrize("degrees_of_freedom", [1, 2, 5, 142, 1_999, 2_001, 1_048_575])
+@pytest.mark.parametrize("tail", [0.49, 0.3, 0.05, 0.025, 0.005, 1e-4, 1e-7, 1e-9])
+def test_quantiles_are_those_of_scipy(tail: float, degrees_of_freedom: int) -> None:
+    expected = -stdtrit(degrees_of_freedom, tail)
+    assert student_quantile(tail, degrees_of_freedom) == pytest.approx(expected, rel=1e-9)
+
+
+def test_a_tail_of_nothing_has_a_quantile() -> None:
+    assert 20.0 < student_quantile(0.0, 200) < student_quantile(0.0, 20)

@@ -8,7 +8,6 @@ from tournament_assets.ratings.intervals import BootstrapRatings, sampling_inter
 from tournament_assets.ratings.significance import (
     SeparatedEntrants,
     separate_entrants,
-    shares_above,
 )
 
 
@@ -22,27 +21,6 @@ def resamples(columns: dict[str, list[float]], n_prompts: int = 1000) -> Bootstr
 
 def shifted(noise: np.ndarray, by: float) -> list[float]:
     return [float(each) for each in noise + by]
-
-
-def test_shares_are_counted_with_ties_as_halves() -> None:
-    shares = shares_above(resamples({"ada": [1.0, 2.0, 3.0, 4.0], "bob": [0.0, 2.0, 4.0, 3.0]}))
-    assert shares[0, 1] == 0.625
-    assert shares[1, 0] == 0.375
-    assert math.isnan(shares[0, 0])
-
-
-def test_infinite_resamples_count_and_unknown_ones_do_not() -> None:
-    shares = shares_above(
-        resamples(
-            {
-                "ada": [math.inf, math.inf, math.nan, 1.0],
-                "bob": [0.0, math.inf, 0.0, 2.0],
-                "cyd": [math.nan] * 4,
-            }
-        )
-    )
-    assert shares[0, 1] == 0.5
-    assert math.isnan(shares[0, 2])
 
 
 def test_entrants_that_share_their_luck_are_separated_although_intervals_overlap() -> None:
@@ -217,11 +195,6 @@ def test_prompts_that_all_agree_must_be_six(n_prompts: int, is_told: bool) -> No
     found = resamples({"ada": [9.0, 9.0], "bob": [1.0, 1.0]}, n_prompts=n_prompts)
     separated = separate_entrants(found, ratings=[9.0, 1.0], confidence=0.95)
     assert separated.is_above[0, 1] == is_told
-
-
-def test_resamples_of_one_prompt_order_nobody() -> None:
-    shares = shares_above(resamples({"ada": [9.0, 9.0], "bob": [1.0, 1.0]}, n_prompts=1))
-    assert math.isnan(shares[0, 1])
 
 
 def test_a_rating_is_needed_for_every_column() -> None:

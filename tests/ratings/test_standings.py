@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from benchmarks.coverage import measure_claims
-from benchmarks.simulated_tournaments import Design, draw_tournament, limit_of_bradley_terry
+from benchmarks.simulated_tournaments import Design, limit_of_bradley_terry
 from tournament_assets.foundation.estimates import Estimate, Resampling
 from tournament_assets.ratings.bradley_terry import ResampledWins
 from tournament_assets.ratings.matches import code_judgments
@@ -20,7 +20,6 @@ from tournament_assets.ratings.standings import (
     Claim,
     PairClaim,
     Standings,
-    more_prompts,
     stand_entrants,
 )
 from tournament_assets.tournament.verdicts import Judgment
@@ -126,7 +125,7 @@ def test_neither_names_nor_the_order_of_the_tables_change_anything() -> None:
         }
         for claim in found.claims:
             same = claims[f"{claim.first} anew", f"{claim.second} anew"]
-            assert (claim.claim, claim.more_prompts) == (same.claim, same.more_prompts)
+            assert claim.claim == same.claim
             assert numbers(claim.difference) == pytest.approx(numbers(same.difference), abs=1e-4)
 
 
@@ -232,7 +231,6 @@ def test_many_ties_show_that_two_are_equivalent_and_few_do_not() -> None:
         ]
         (found,) = stand(judgments, ENTRANTS[:2]).claims
         assert found.claim is claim
-        assert (found.more_prompts is None) == (claim is Claim.EQUIVALENT)
 
 
 def test_decisions_order_and_say_nothing_of_who_is_two_steps_away() -> None:
@@ -252,7 +250,6 @@ def test_decisions_order_and_say_nothing_of_who_is_two_steps_away() -> None:
     assert claims["ada", "bob"] is Claim.SECOND_BETTER
     assert claims["ada", "dee"] is Claim.FIRST_BETTER
     assert claims["bob", "cyd"] is Claim.UNDECIDED
-    assert {each.more_prompts for each in found.claims} == {None}
 
 
 def test_whoever_may_be_first_stands_before_a_circle_in_which_nobody_may() -> None:
@@ -333,59 +330,3 @@ def test_two_whose_difference_matters_are_called_equivalent_in_one_of_twenty(
         equivalent_within=float(np.ptp(ratings)) - 0.01,
     )
     assert claims.equivalent <= 0.05 + 2 * math.sqrt(0.05 * 0.95 / n)
-
-
-@pytest.mark.parametrize(
-    ("strengths", "within"),
-    [
-        ((0.45, 0.0), 5.0),
-        ((0.45, 0.0, 0.2, 0.2), 5.0),
-        ((0.0, 0.0), 50.0),
-        ((0.1, 0.0), 60.0),
-    ],
-    ids=["two that differ", "two of four", "equals", "nearly equals"],
-)
-def test_as_many_more_prompts_as_are_named_decide_in_four_of_five(
-    strengths: tuple[float, ...], within: float
-) -> None:
-    ratings = limit_of_bradley_terry(Design(100, 0.5, strengths))
-    difference = float(ratings[0] - ratings[1])
-    generator = np.random.default_rng(8)
-
-    def draw(n_prompts: int) -> PairClaim:
-        tournament = draw_tournament(Design(n_prompts, 0.5, strengths), generator)
-        return stand_entrants(ResampledWins.of(tournament, QUICK), equivalent_within=within).claims[
-            0
-        ]
-
-    # The half width of some, with the true difference, for that is what is supposed.
-    halves = [
-        ((drawn.high or 0.0) - (drawn.low or 0.0)) / 2
-        for drawn in (draw(100).difference for _ in range(20))
-    ]
-    half = float(np.mean(halves))
-    needed = more_prompts(
-        Estimate(difference, difference - half, difference + half, 100),
-        within=within,
-        confidence=1 - 0.05 / math.comb(len(strengths), 2),
-    )
-    assert needed is not None
-    decided = [draw(100 + needed).claim is not Claim.UNDECIDED for _ in range(120)]
-    assert 0.7 < np.mean(decided) < 0.9
-
-
-def test_more_prompts_are_those_of_the_formula_and_none_where_none_are_known() -> None:
-    def needed(value: float | None, half: float, within: float = 20.0) -> int | None:
-        low, high = (None, None) if value is None else (value - half, value + half)
-        return more_prompts(Estimate(value, low, high, 100), within=within, confidence=0.95)
-
-    # q = 1.984: a half width of 60 must become 30 * 1.984 / 2.826, so n = 100 * (60 / 21.06)^2.
-    assert needed(30.0, 60.0, within=1.0) == 720
-    # Of equals 4.7 % are told apart, so 24.7 % may stray: 1.158 standard errors beyond the 1.984.
-    # A half width must become 20 * 1.984 / 3.142, so n = 100 * (60 / 12.63)^2 = 2,257.
-    assert needed(0.0, 60.0) == 2200
-    # To be half as wide as what is equivalent always decides: n = 100 * (60 / 30)^2 at most.
-    assert 100 < (needed(30.0, 60.0, within=60.0) or 0) <= 300
-    assert needed(None, 60.0) is None
-    assert needed(0.5, 3000.0, within=0.6) is None
-    assert (needed(20.0, 60.0) or 0) > (needed(40.0, 60.0) or 0)

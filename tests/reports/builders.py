@@ -216,14 +216,12 @@ def pair_row(
     dimension: str = "factuality",
     claim: str | None = None,
     difference: tuple[float | None, float | None, float | None] = (None, None, None),
-    more_prompts: int | None = None,
 ) -> WinRateRow:
     """Build a row of table "win_rates" from its counts.
 
     Args:
         claim: What is claimed of the two, in the words of the table.
         difference: Of the ratings, with the lower and the upper end of its joint interval.
-        more_prompts: How many more would decide.
     """
     judged = wins_a + wins_b + ties + inconsistent
     settled = judged + same_text
@@ -243,7 +241,6 @@ def pair_row(
         difference=difference[0],
         difference_low=difference[1],
         difference_high=difference[2],
-        more_prompts=more_prompts,
     )
 
 

@@ -1,6 +1,5 @@
 """What must be said of a dimension's entrants, found slowly and plainly from its tables' rows."""
 
-import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -12,7 +11,7 @@ from tournament_assets.reports.statements import (
     Better,
     Careful,
     Equivalent,
-    First,
+    Fragile,
     Missing,
     Statement,
     Undecided,
@@ -108,7 +107,7 @@ class Facts:
         elif (other, one) in self.better:
             word = "worse"
         if row is None:
-            return PairStatement(one, other, word, Estimate(), None, PairRecord())
+            return PairStatement(one, other, word, Estimate(), PairRecord())
         if row.claim == "equivalent":
             word = "equivalent"
         wins, losses = row.wins_a, row.wins_b
@@ -125,9 +124,7 @@ class Facts:
         note = "no interval was made, since judging stopped early" if self.basis is None else None
         rest = row.ties, row.inconsistent, row.same_text, row.unjudged
         record = PairRecord(wins, losses, *rest, share)
-        return PairStatement(
-            one, other, word, Estimate(value, low, high, n, note), row.more_prompts, record
-        )
+        return PairStatement(one, other, word, Estimate(value, low, high, n, note), record)
 
     @cached_property
     def unbeaten(self) -> Names:
@@ -175,7 +172,8 @@ class Facts:
             return Undecided(dimension=on, first=leader, also=beaten)
         below = tuple(x for x in self.names if x not in top and self.is_above(top, x))
         pair = self.pair(*top) if len(top) == 2 else None
-        if all(self.pair(*two).claim == "equivalent" for two in combinations(top, 2)):
+        apart = [two for two in combinations(top, 2) if not self.is_copy(*two)]
+        if all(self.pair(*two).claim == "equivalent" for two in apart):
             return Equivalent(dimension=on, names=top, margin=self.within, beaten=below, pair=pair)
         return Undecided(
             dimension=on,
@@ -188,42 +186,20 @@ class Facts:
             pair=pair,
         )
 
-    def first(self) -> First:
-        """Return who comes first and what is claimed of it, where somebody can be first."""
-        first, next_ = self.by_name[self.leader], self.rivals[0]
-        pair, rank = self.pair(self.leader, next_), {x: self.by_name[x].rank for x in self.names}
-        is_shared = rank[next_] == first.rank
-        alike = tuple(name for name in self.names if rank[name] == first.rank)
-        names = tuple(x for x in alike if x == self.leader or x in self.rivals or not is_shared)
-        among = [self.met_by.get(frozenset(two)) for two in combinations(names, 2)]
-        gap = pair.difference.value if self.rated_highest(self.leader) and len(names) == 1 else None
-        rating, lower = first.rating, self.by_name[next_].rating
-        if gap is not None and rating is not None and lower is not None:
-            assert math.isclose(gap, rating - lower, abs_tol=1e-6)
-        has_record = pair.record.settled > 0 and (not is_shared or len(names) == 2)
-        claims = {name: self.pair(self.leader, name) for name in self.rivals}
-        assert all(x.claim != "worse" for x in claims.values()), "somebody is better than the first"
-        better, equivalent, undecided = (
-            tuple(name for name, claimed in claims.items() if claimed.claim == word)
-            for word in ("better", "equivalent", "undecided")
-        )
-        return First(
-            dimension=self.dimension,
-            names=names,
-            next=next_,
-            is_shared=is_shared,
-            is_judged=any(row.judged for row in among if row is not None),
-            gap=gap,
-            record=pair.record if has_record else None,
-            better=better,
-            equivalent=equivalent,
-            undecided=undecided,
-            more_prompts=claims[undecided[0]].more_prompts if undecided else None,
-            confidence=self.basis,
-            margin=self.within,
-            prompts=first.lead_rests_on if better == self.rivals else (),
-            at_least=first.lead_rests_on_at_least or 1,
-        )
+    def fragile(self) -> list[Fragile]:
+        """Return what the first place rests on, if somebody is best and it was found."""
+        first = self.by_name[self.leader]
+        if not isinstance(self.outcome(), Better) or not first.lead_rests_on:
+            return []
+        at_least = first.lead_rests_on_at_least or 1
+        return [
+            Fragile(
+                dimension=self.dimension,
+                names=(self.leader,),
+                prompts=first.lead_rests_on,
+                at_least=at_least,
+            )
+        ]
 
     def check_circle(self, circle: Statement) -> None:
         """Check that claims go in a circle, and that nobody may be first."""

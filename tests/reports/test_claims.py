@@ -13,7 +13,7 @@ from tournament_assets.reports.statements import (
     Better,
     Careful,
     Equivalent,
-    First,
+    Fragile,
     Missing,
     Statement,
     Undecided,
@@ -44,7 +44,6 @@ AB = pair_row(
     unjudged=2,
     claim="undecided",
     difference=(10.0, -30.0, 50.0),
-    more_prompts=1400,
 )
 AC = pair_row(
     "ada", "cy", wins_a=6, wins_b=3, ties=1, claim="a_better", difference=(150.0, 90.0, 210.0)
@@ -67,12 +66,12 @@ def short(rows: list[LeaderboardRow], pairs: list[WinRateRow]) -> tuple[Statemen
 
 def full(rows: list[LeaderboardRow], pairs: list[WinRateRow]) -> tuple[Statement, ...]:
     """Return the verdict."""
-    return verdict(board(rows, pairs), confidence=0.95, equivalent_within=20.0)
+    return verdict(board(rows, pairs), equivalent_within=20.0)
 
 
 def stated(rows: list[LeaderboardRow], pairs: list[WinRateRow]) -> tuple[Statement, ...]:
-    """Return the answer and the verdict."""
-    return (*short(rows, pairs), *full(rows, pairs))
+    """Return the answer, and what the first place rests on."""
+    return full(rows, pairs)
 
 
 def only(form: type[Any], statements: tuple[Statement, ...], **fields: object) -> Any:
@@ -86,16 +85,13 @@ def only(form: type[Any], statements: tuple[Statement, ...], **fields: object) -
     return statement
 
 
-def test_what_is_undecided_has_its_difference_and_the_prompts_that_would_decide() -> None:
+def test_what_is_undecided_has_its_difference() -> None:
     statements = stated(ROWS, PAIRS)
     top = only(Undecided, statements)
     assert (top.names, top.is_everybody) == (("ada", "bob"), False)
-    assert (top.pair.difference.value, top.pair.more_prompts) == (10.0, 1400)
+    assert top.pair.difference.value == 10.0
     assert (top.beaten, top.also) == (("cy",), ())
-    first = only(First, statements)
-    assert (first.names, first.next, first.gap) == (("ada",), "bob", 10.0)
-    assert (first.record.wins, first.record.losses, first.record.settled) == (26, 20, 113)
-    assert (first.better, first.undecided, first.more_prompts) == (("cy",), ("bob",), 1400)
+    assert (top.pair.record.wins, top.pair.record.losses, top.pair.record.settled) == (26, 20, 113)
 
 
 def test_whoever_is_better_than_everyone_is_best_and_its_prompts_are_told() -> None:
@@ -110,13 +106,13 @@ def test_whoever_is_better_than_everyone_is_best_and_its_prompts_are_told() -> N
     statements = stated(rows, [pair, AC, BC])
     best = only(Better, statements)
     assert (best.names, best.beaten, best.pair.lower) == (("ada",), ("bob", "cy"), "bob")
-    assert only(First, statements).prompts == ("p7", "p9")
+    assert only(Fragile, statements).prompts == ("p7", "p9")
     assert board(rows, [pair, AC, BC]).best_rests_on == ("p7", "p9")
 
 
 def test_a_first_place_that_is_not_established_rests_on_nothing() -> None:
     rows = [replace(ROWS[0], lead_rests_on=("p7",), lead_rests_on_at_least=1), *ROWS[1:]]
-    assert only(First, stated(rows, PAIRS)).prompts == ()
+    assert not any(isinstance(each, Fragile) for each in full(rows, PAIRS))
     assert board(rows, PAIRS).best_rests_on == ()
 
 
@@ -129,23 +125,14 @@ def test_equivalent_is_stated_with_the_margin_of_all_that_may_be_first() -> None
         leader_row("bob", 1400.0, rank=2, places=(1, 2)),
     ]
     statements = stated(rows, [pair])
-    level, first = only(Equivalent, statements), only(First, statements)
-    assert (level.names, first.equivalent) == (("ada", "bob"), ("bob",))
-    assert (level.margin, first.margin) == (20.0, 20.0)
+    level = only(Equivalent, statements)
+    assert (level.names, level.margin) == (("ada", "bob"), 20.0)
 
 
-def test_equal_ratings_share_the_first_rank_if_the_judge_settled_a_pair_of_theirs() -> None:
+def test_where_all_settled_pairs_are_of_one_text_nobody_is_first() -> None:
     rows = [leader_row(name, 1400.0, places=(1, 2)) for name in ("ada", "bob")]
-    pair = pair_row("ada", "bob", wins_a=2, wins_b=2, claim="undecided", difference=(0.0, -9, 9))
-    first = only(First, stated(rows, [pair]))
-    assert (first.names, first.is_shared, first.is_judged) == (("ada", "bob"), True, True)
-    assert (first.gap, first.record.settled) == (None, 4)
     same = pair_row("ada", "bob", same_text=4, unjudged=3, claim="undecided")
     assert {x.n_pairs for x in stated(rows, [same]) if isinstance(x, Missing)} == {4}
-    above = [leader_row(row.entrant_id, 1400.0, places=(1, 2), above=["cy"]) for row in rows]
-    below = leader_row("cy", 1300.0, rank=3, places=(3, 3))
-    first = only(First, stated([*above, below], [same, AC, BC]))
-    assert (first.names, first.is_shared, first.is_judged) == (("ada", "bob"), True, False)
 
 
 def test_whoever_won_everything_is_first_by_no_number_of_points() -> None:
@@ -156,7 +143,7 @@ def test_whoever_won_everything_is_first_by_no_number_of_points() -> None:
     ]
     pair = pair_row("ada", "bob", wins_a=4, claim="a_better", difference=(None, 5.0, None))
     statements = full(rows, [pair])
-    assert only(First, statements).gap is None
+    assert only(Better, statements).pair.difference.value is None
     assert only(Missing, statements, note=WON).names == ("ada",)
     assert only(Missing, statements, note=APART).names == ("eve",)
     cells = {row[1]: row for row in leaderboard_cells(rows).rows}
@@ -194,7 +181,6 @@ def test_whoever_may_be_first_beside_a_circle_need_not_be() -> None:
     statements = stated(rows, pairs)
     top = only(Undecided, statements)
     assert (top.names, top.beaten, top.also) == ((), (), ())
-    assert only(First, statements).undecided == ("ada", "bob", "cy")
 
 
 def test_whom_a_beaten_one_beats_is_not_beaten_by_the_first() -> None:
@@ -232,15 +218,13 @@ def test_a_decision_for_the_lower_rated_is_stated_beside_every_claim() -> None:
         assert only(Careful, statements).pairs == (("ada", "bob"),)
 
 
-def test_where_judging_stopped_early_the_decisions_are_the_basis() -> None:
+def test_where_judging_stopped_early_a_difference_has_no_interval() -> None:
     rows = [
         leader_row("ada", 1450.0, places=(1, 1), above=["bob"]),
         leader_row("bob", 1400.0, rank=2, places=(2, 2)),
     ]
     stopped = [replace(row, stops="all") for row in rows]
     pair = pair_row("ada", "bob", wins_a=4, claim="a_better", difference=(50.0, None, None))
-    assert only(First, full(rows, [pair])).confidence == 0.95
-    assert only(First, full(stopped, [pair])).confidence is None
     pair_of_two = board(stopped, [pair]).pairs["ada", "bob"]
     assert pair_of_two.difference_with_interval == "+50.0"
 
@@ -252,11 +236,7 @@ def test_copies_are_not_compared_and_share_the_first_place() -> None:
         ROWS[2],
     ]
     same = pair_row("ada", "bob", same_text=9, claim="undecided", difference=(0.0, 0.0, 0.0))
-    statements = full(rows, [same, replace(AC, win_rate_a=0.123), BC])
-    first = only(First, statements)
-    assert (first.names, first.next, first.record.is_weighed) == (("ada", "bob"), "cy", True)
-    assert only(Careful, statements).names == ("ada", "bob")
-    assert (first.better, first.undecided) == (("cy",), ())
+    assert only(Careful, full(rows, [same, AC, BC])).names == ("ada", "bob")
     best = only(Better, short(rows, [same, AC, BC]))
     assert (best.names, best.beaten) == (("ada", "bob"), ("cy",))
     alone = [replace(row, shown_above=()) for row in rows[:2]]

@@ -1,12 +1,15 @@
 """The sentence over all dimensions, and what to do next."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from itertools import combinations
+
+import pytest
 
 from tournament_assets.reports.claims import Statements
 from tournament_assets.reports.figures.figures import EntrantEconomy
-from tournament_assets.reports.run.headline import next_steps
-from tournament_assets.reports.statements import answer, render_headline
+from tournament_assets.reports.next_steps import next_step, next_steps
+from tournament_assets.reports.statements import answer, render, render_headline
 
 from .builders import leader_row, pair_row
 
@@ -14,14 +17,21 @@ Better = dict[str, tuple[str, ...]]
 
 
 def stated(
-    dimension: str, better: Better, *, claims: dict[tuple[str, str], str] | None = None
+    dimension: str,
+    better: Better,
+    *,
+    claims: dict[tuple[str, str], str] | None = None,
+    pairs: int = 10,
+    difference: tuple[float | None, float | None, float | None] = (10.0, -5.0, 25.0),
+    stops: str | None = None,
+    unrated: str = "",
 ) -> Statements:
-    """Three entrants in the order of the names; `better` says who beats whom."""
+    """Entrants in the order of the names; `better` says who beats whom, 10 Elo points apart."""
     names = [*better]
     rows = [
         leader_row(
             name,
-            1500.0 - 10 * place,
+            None if name == unrated else 1500.0 - 10 * place,
             dimension=dimension,
             rank=place,
             places=(
@@ -32,19 +42,19 @@ def stated(
         )
         for place, name in enumerate(names, start=1)
     ]
-    pairs = [
+    rows = [replace(row, stops=stops) for row in rows]
+    met = [
         pair_row(
             *(a, b),
-            wins_a=6,
-            wins_b=4,
+            wins_a=pairs // 2,
+            wins_b=pairs - pairs // 2,
             dimension=dimension,
             claim=(claims or {}).get((a, b), "undecided"),
-            difference=(10.0, -5.0, 25.0),
-            more_prompts=140,
+            difference=difference,
         )
         for a, b in combinations(names, 2)
     ]
-    return Statements.of(rows, pairs, dimension=dimension)
+    return Statements.of(rows, met, dimension=dimension)
 
 
 def headline(boards: Sequence[Statements]) -> str:
@@ -68,7 +78,10 @@ def test_only_pairs_that_are_all_equivalent_make_the_top_equivalent() -> None:
     better: Better = {"ada": ("cyd",), "bob": ("cyd",), "cyd": ()}
     same = stated("use", better, claims={("ada", "bob"): "equivalent"})
 
-    assert headline([same]) == "ada and bob are equivalent on use within ±20 Elo points."
+    assert headline([same]) == (
+        "ada and bob are equivalent on use within ±20 Elo points (an expected win share of 47.1 "
+        "to 52.9 %)."
+    )
     assert "undecided" in headline([stated("use", better)])
 
 
@@ -92,33 +105,67 @@ def test_in_a_circle_nobody_is_called_best() -> None:
     assert said == "On use nobody is first, since the decisions go in a circle."
 
 
-def test_what_next_names_the_prompts_that_would_decide_and_who_is_cheaper() -> None:
-    found = [stated("use", {"ada": ("cyd",), "bob": (), "cyd": ()})]
-    prices = [EntrantEconomy("ada", usd=3.0), EntrantEconomy("bob", usd=1.0)]
+def what_next(
+    boards: Sequence[Statements], usd: Mapping[str, float], *, broken: Sequence[str] = ()
+) -> tuple[str, ...]:
+    """Return what to do next, where entrants cost so much for 1,000 responses."""
+    economies = [EntrantEconomy(name, usd=price) for name, price in usd.items()]
+    prices = {board.dimension: 4.0 for board in boards}
+    return next_steps(boards, economies, broken, confidence=0.95, prices=prices)
 
-    assert next_steps(found, prices) == (
-        "About 140 more prompts would decide between ada and bob on use.",
+
+OPEN: Better = {"ada": ("cyd",), "bob": (), "cyd": ()}
+
+
+def test_what_next_names_the_prompts_that_show_who_is_best_and_what_they_cost() -> None:
+    use = stated("use", OPEN, pairs=40)
+    step = next_step(use, confidence=0.95, judging_usd=4.0, answering_usd=0.1)
+    assert step is not None
+    assert step.more is not None
+    assert (step.names, step.more.leave) == (("ada", "bob"), 1)
+    assert step.pairs == 3 * step.more.prompts
+    assert step.usd == pytest.approx((4.0 / 40 + 0.1) * step.more.prompts)
+    assert what_next([use], {"ada": 60.0, "bob": 40.0}) == (
+        render([step]),
         "Not shown to be worse than the first, and cheaper: bob on use.",
     )
-    assert next_steps(found, [EntrantEconomy("ada", usd=1.0), EntrantEconomy("bob")])[1:] == ()
+    assert next_step(use, confidence=0.95, n_samples=2) != step
+
+
+@pytest.mark.parametrize(
+    "board",
+    [
+        stated("use", OPEN, pairs=19),
+        stated("use", {"ada": ("bob", "cyd"), "bob": (), "cyd": ()}, pairs=40),
+        stated("use", OPEN, pairs=40, claims={("ada", "bob"): "equivalent"}),
+        stated("use", OPEN, pairs=40, difference=(10.0, None, 25.0)),
+        stated("use", OPEN, pairs=40, stops="bank"),
+        stated("use", OPEN, pairs=40, unrated="bob"),
+    ],
+    ids=["few pairs", "best", "equivalent", "no bound", "stopped early", "no rating"],
+)
+def test_no_prompts_are_named_where_nothing_is_open_or_too_little_is_known(
+    board: Statements,
+) -> None:
+    assert next_step(board, confidence=0.95) is None
+
+
+def test_what_next_says_so_where_two_are_too_close() -> None:
+    close = stated("use", {"ada": (), "bob": ()}, pairs=900, difference=(0.1, -25.0, 25.2))
+    assert what_next([close], {}) == (
+        "On use, ada and bob are so close that not even 10,000 more prompts are expected to show "
+        "who is best.",
+    )
 
 
 def test_what_next_names_the_cheapest_alone_and_each_dimension_once() -> None:
     level: Better = {"ada": (), "bob": (), "cyd": ()}
-    found = [stated("use", level), stated("tone", level)]
-    prices = [EntrantEconomy(name, usd=usd) for name, usd in zip(level, (3, 2, 1), strict=True)]
-
-    assert next_steps(found, prices) == (
-        "About 140 more prompts would decide between ada and bob on use; about 140 more prompts "
-        "would decide between ada and bob on tone.",
+    boards = [stated("use", level), stated("tone", level)]
+    assert what_next(boards, {"ada": 3, "bob": 2, "cyd": 1}) == (
         "Not shown to be worse than the first, and cheaper: cyd on use and tone.",
     )
 
 
-def test_a_decided_dimension_needs_nothing_next() -> None:
-    assert next_steps([stated("use", {"ada": ("bob", "cyd"), "bob": (), "cyd": ()})], ()) == ()
-
-
 def test_who_did_not_answer_is_looked_at_before_more_is_asked() -> None:
-    found = [stated("use", {"ada": (), "bob": ()})]
-    assert next_steps(found, (), ["bob"]) == ("See why bob did not answer, and run again.",)
+    boards = [stated("use", {"ada": (), "bob": ()}, pairs=40)]
+    assert what_next(boards, {}, broken=["bob"]) == ("See why bob did not answer, and run again.",)

@@ -116,7 +116,7 @@ def test_sections_come_in_the_order_of_what_matters() -> None:
     page = re.sub(r'(?s)<nav.*?</nav>|<ol class="deck".*?</ol>', "", page)
     heads = [
         *("Do not rely", "ada is best", "Why to be careful", "Audit", "Who wins", "Win grid"),
-        *("First", "Third", "Verdict in full", "On factuality, ada has the highest rating"),
+        *("First", "Third", "Verdict in full", "The dimensions at a glance"),
         *("Ladder in numbers", "Undecided and equivalent", "Models side by side", "Battles"),
         *("Method", "Cost", "What the intervals mean", "Glossary", "Provenance"),
         "tournament run --config configs/demo.yaml --mode pilot",
@@ -394,14 +394,13 @@ def test_what_is_undecided_is_listed_with_its_record() -> None:
     pairs: Any = given.tables["win_rates"]
     level = [row | {"shown_above": []} for row in table_rows(LeaderboardRow, leaders)]
     unclaimed = {
-        name: frame.assign(claim="undecided", difference_low=-9.0, more_prompts=70)
-        for name, frame in pairs.items()
+        name: frame.assign(claim="undecided", difference_low=-9.0) for name, frame in pairs.items()
     }
     tables = {"leaderboard": table_of(LeaderboardRow, level), "win_rates": unclaimed}
     page = render_html(page_of(STANDINGS, tables=tables))
     cells = re.sub(r"</t[dh]>\s*<t[dh][^>]*>", " | ", page).replace("\\", "")
     assert "undecided in 3" in page
-    assert "ada | bob | undecided | +100.0 (-9 to 150) | 70 | 51 | 29 | 8 | 11 |" in cells
+    assert "ada | bob | undecided | +100.0 (-9 to 150) | 51 | 29 | 8 | 11 |" in cells
     assert "factuality and calibration: 0 everywhere (same text)." in page
 
 

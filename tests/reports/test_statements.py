@@ -4,14 +4,16 @@ from dataclasses import replace
 
 import pytest
 
+from tournament_assets.audits.more_prompts import MorePrompts
 from tournament_assets.foundation.estimates import Estimate
 from tournament_assets.reports.claims import PairRecord, PairStatement, Statements
 from tournament_assets.reports.statements import (
     Better,
     Careful,
     Equivalent,
-    First,
+    Fragile,
     Missing,
+    NextStep,
     Statement,
     Undecided,
     render,
@@ -23,29 +25,13 @@ from .builders import leader_row, pair_row
 ON = "tone"
 A, AB, ABC, BC, MANY = ("a",), ("a", "b"), ("a", "b", "c"), ("b", "c"), tuple("bcdef")
 RECORD = PairRecord(6, 2, 1, 1, 2, 3, 0.7083333)
-OPEN = PairStatement("a", "b", "undecided", Estimate(10.0, -30.0, 50.0, 12), 1400, RECORD)
-WON = PairStatement("a", "b", "better", Estimate(90.0, 10.0, 170.0, 12), None, RECORD)
-ALIKE = replace(OPEN, claim="equivalent", more_prompts=None)
+OPEN = PairStatement("a", "b", "undecided", Estimate(10.0, -30.0, 50.0, 12), RECORD)
+WON = PairStatement("a", "b", "better", Estimate(90.0, 10.0, 170.0, 12), RECORD)
+ALIKE = replace(OPEN, claim="equivalent")
+MARGIN = "±20 Elo points (an expected win share of 47.1 to 52.9 %)"
 EXPECTED = "a's expected win share is 51 %, 46–57 %"
-FIRST = First(
-    dimension=ON,
-    names=A,
-    next="b",
-    is_shared=False,
-    is_judged=False,
-    gap=10.4,
-    record=None,
-    better=(),
-    equivalent=(),
-    undecided=(),
-    more_prompts=None,
-    confidence=0.9,
-    margin=20.0,
-    prompts=(),
-    at_least=1,
-)
-SHARED = replace(FIRST, names=AB, is_shared=True, is_judged=True, gap=None)
 TOP = Undecided(dimension=ON, names=AB, first="a")
+STEP = NextStep(dimension=ON, names=ABC, more=MorePrompts(240, 1, 0.81), pairs=1440, usd=3.1)
 LEVEL = Equivalent(dimension=ON, names=AB, margin=20.0)
 
 
@@ -60,19 +46,34 @@ LEVEL = Equivalent(dimension=ON, names=AB, margin=20.0)
             Better(dimension=ON, names=("a", "x"), beaten=MANY),
             "a and x are best on tone: they beat all 5 others.",
         ),
-        (LEVEL, "a and b are equivalent on tone within ±20 Elo points."),
+        (LEVEL, f"a and b are equivalent on tone within {MARGIN}."),
         (
             replace(LEVEL, margin=7.5, pair=ALIKE, beaten=("c",)),
-            f"a and b are equivalent on tone within ±7.5 Elo points ({EXPECTED}); both beat c.",
+            "a and b are equivalent on tone within ±7.5 Elo points (an expected win share of 48.9 "
+            f"to 51.1 %) ({EXPECTED}); both beat c.",
         ),
         (
             replace(TOP, pair=OPEN, beaten=("c",), also=("d",)),
-            f"On tone it is undecided between a and b ({EXPECTED}; about 1,400 more prompts would "
-            "decide); both beat c; a also beats d.",
+            f"On tone it is undecided between a and b ({EXPECTED}); both beat c; a also beats d.",
         ),
         (
             replace(TOP, pair=replace(OPEN, difference=Estimate()), is_everybody=True),
             "On tone it is undecided between a and b (71 % of 12 settled pairs).",
+        ),
+        (
+            STEP,
+            "About 240 more prompts (1,440 pairs to judge, $3.10) would show who is best on tone, "
+            "with a probability of 81 %.",
+        ),
+        (
+            replace(STEP, more=MorePrompts(240, 2, 0.8), usd=None),
+            "About 240 more prompts (1,440 pairs to judge) would leave at most 2 that may be best "
+            "on tone, with a probability of 80 %.",
+        ),
+        (
+            replace(STEP, more=None, most=10_000),
+            "On tone, a, b and c are so close that not even 10,000 more prompts are expected to "
+            "show who is best.",
         ),
         (
             replace(TOP, names=ABC, highest="a", beaten=MANY),
@@ -85,27 +86,9 @@ LEVEL = Equivalent(dimension=ON, names=AB, margin=20.0)
         ),
         (replace(TOP, names=()), "On tone it is undecided who is best."),
         (
-            FIRST,
-            "On tone, a has the highest rating, 10 Elo points above b.",
-        ),
-        (
-            replace(FIRST, gap=None, record=replace(RECORD, share=0.7)),
-            "On tone, a comes first and b next, with a weighed win share of 70.0 % (wins 6, loses "
-            "2, ties 1, inconsistent 1, same text 2 of 12) against it.",
-        ),
-        (
-            replace(FIRST, names=("a", "x"), record=PairRecord(1, 1, share=0.5)),
-            "On tone, a and x come first and b next, a with a win share of 50.0 % (wins 1, loses "
-            "1, ties 0 of 2) against b.",
-        ),
-        (
-            replace(SHARED, record=PairRecord(1, 1, share=0.5)),
-            "On tone, a and b share the first rank, a with a win share of 50.0 % (wins 1, loses 1, "
-            "ties 0 of 2) against b.",
-        ),
-        (
-            replace(SHARED, is_judged=False),
-            "On tone, a and b are rated alike, and no pair of theirs was judged.",
+            replace(TOP, pair=replace(OPEN, record=replace(RECORD, share=0.45))),
+            f"On tone it is undecided between a and b ({EXPECTED}, though 45 % of 12 settled "
+            "pairs).",
         ),
         (
             Missing(dimension=ON, what="pair"),
@@ -143,20 +126,6 @@ def test_a_statement_that_stands_alone_is_worded_so(statement: Statement, senten
     assert render([statement]) == sentence
 
 
-@pytest.mark.parametrize(("first", "it"), [(FIRST, "it"), (SHARED, "a")])
-def test_claims_of_the_first_name_it_where_others_share_its_rank(first: First, it: str) -> None:
-    begin = it.replace("it", "It")
-    claims = replace(first, better=BC, equivalent=("d",), undecided=("e", "f"), more_prompts=1400)
-    basis = "(90 % intervals of all differences together)"
-    assert render([claims]) == (
-        f"{render([first])} {begin} is better than b and c {basis}. {begin} is equivalent to d "
-        f"within ±20 Elo points {basis}. Undecided: whether {it} is better than e and f. About "
-        f"1,400 more prompts would decide between {it} and e."
-    )
-    decided = render([replace(claims, confidence=None)])
-    assert "(decided while judging, all pairs together)" in decided
-
-
 @pytest.mark.parametrize(
     ("prompts", "at_least", "sentence"),
     [
@@ -170,8 +139,8 @@ def test_claims_of_the_first_name_it_where_others_share_its_rank(first: First, i
 def test_a_best_entrant_names_the_prompts_that_it_rests_on(
     prompts: str, at_least: int, sentence: str
 ) -> None:
-    fragile = replace(FIRST, prompts=tuple(prompts), at_least=at_least)
-    assert render([fragile]) == f"{render([FIRST])} The first place rests on {sentence}"
+    fragile = Fragile(dimension=ON, names=A, prompts=tuple(prompts), at_least=at_least)
+    assert render([fragile]) == f"The first place rests on {sentence}"
 
 
 def test_counts_of_claims_name_the_margin_and_what_is_not_listed() -> None:
@@ -179,7 +148,7 @@ def test_counts_of_claims_name_the_margin_and_what_is_not_listed() -> None:
     pairs = [pair_row("a", "b", claim="equivalent", difference=(1.0, -9.0, 11.0))]
     board = Statements.of(rows, pairs, dimension="factuality")
     assert render_counts(board, equivalent_within=20.0) == (
-        "Of 10 pairs of entrants, they are equivalent within ±20 Elo points in 1, it is undecided "
+        f"Of 10 pairs of entrants, they are equivalent within {MARGIN} in 1, it is undecided "
         "in 9. The 8 closest are listed; all are in pairwise_winrates.csv."
     )
     alone = Statements.of(rows[:1], [], dimension="factuality")

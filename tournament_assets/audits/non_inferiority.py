@@ -6,8 +6,9 @@ al., "Reporting of noninferiority and equivalence randomized trials", JAMA 308(2
 https://doi.org/10.1001/jama.2012.87802.
 
 The test is on the difference of two Bradley-Terry ratings, with standard errors clustered by
-prompt. Where several dimensions are tested, their p-values are Holm's: "A simple sequentially
-rejective multiple test procedure", Scandinavian Journal of Statistics 6(2), 1979.
+prompt. To pass, all dimensions must, so each is tested at the level of one; for the claim that any
+is worse their p-values are Holm's: "A simple sequentially rejective multiple test procedure",
+Scandinavian Journal of Statistics 6(2), 1979.
 
 Looking again every few prompts, and stopping at will, needs evidence that is valid at any time: the
 wealth of a bettor against the hypothesis, which exceeds 1 / alpha at any time with a chance of at

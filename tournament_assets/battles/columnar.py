@@ -1,15 +1,16 @@
-"""Files with one battle per row and one value per column, read column by column.
+"""Files with one battle per row and one value per column, read column by column, part by part.
 
-If any part of a file is doubtful, the whole file is read row by row instead, which reports every
-problem with its place. A pandas frame is read alike.
+From the first doubtful part on a file is read row by row instead, which reports every problem with
+its place. A pandas frame is read alike.
 
 Writing battles column by column, to Parquet or to JSON lines.
 """
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
@@ -22,9 +23,8 @@ from numpy.typing import NDArray
 from tournament_assets.battles.columns import (
     BATTLE_SCHEMA,
     DEFAULTS,
-    complete_battle_table,
-    encode_battle_table,
-    make_battle_table,
+    battle_parts,
+    constant,
     name_codes,
     plain_type,
 )
@@ -61,7 +61,7 @@ _BLOCK_BYTES = 16 * 2**20
 _ROWS_AT_ONCE = 65_536
 
 
-class DoubtfulError(Exception):
+class _DoubtfulError(Exception):
     """A part of a file that has to be read row by row."""
 
 
@@ -82,63 +82,34 @@ class Columns:
         return [name for names in self.names.values() for name in names] + [ANONYMOUS]
 
 
-def read_columns(
-    path: Path, sample: FileSample, columns: Columns
-) -> tuple[pa.Table, dict[str, int]]:
-    """Read the battles of a file of any kind.
-
-    Args:
-        sample: Its beginning.
-        columns: Where the values are.
-
-    Returns:
-        The battles, and how many rows were left out, by the reason.
-    """
-    left_out: Counter[str] = Counter()
-    try:
-        parts = column_parts(path, sample, columns, left_out)
-        return encode_battle_table(map(complete_battle_table, parts)), dict(
-            sorted((+left_out).items())
-        )
-    except (DoubtfulError, pa.ArrowException, OSError):
-        return _read_rows(battle_rows(path, sample.kind, columns=columns.wanted), columns)
-
-
 def column_parts(
     path: Path, sample: FileSample, columns: Columns, left_out: Counter[str]
 ) -> Iterator[pa.Table]:
-    """Yield the battles of a file a part at a time, and count what is left out, by the reason.
+    """Yield the battles of a file of any kind a part at a time.
 
-    Columns of which the file has nothing are absent: see `complete_battle_table`.
-
-    Raises:
-        DoubtfulError: If the file is of a kind that is read row by row, or any battle might be
-            wrong; so may what Arrow raises.
-    """
-    parts = {"parquet": _parquet_parts, "json lines": _json_parts}.get(sample.kind)
-    if parts is None:
-        raise DoubtfulError
-    yield from _standard_parts(parts(path, sample, columns), columns, left_out)
-
-
-def _read_rows(
-    rows: Iterable[tuple[str, object]], columns: Columns
-) -> tuple[pa.Table, dict[str, int]]:
-    reader = TableReader()
-    table = make_battle_table(reader.values(rows, lambda _, row: _parse(row, columns)))
-    return table, reader.left_out
-
-
-def read_frame(frame: "pd.DataFrame", columns: Columns) -> tuple[pa.Table, dict[str, int]]:
-    """Read the battles of a pandas frame.
+    Columns of which a part has nothing may be absent.
 
     Args:
-        frame: One battle per row; other columns are ignored.
+        sample: The file's beginning.
         columns: Where the values are.
+        left_out: Counts what is no battle, by the reason.
 
-    Returns:
-        The battles, and how many rows were left out, by the reason.
+    Raises:
+        InputError: After the last part, with everything that is wrong with the file.
     """
+    arrow = {"parquet": _parquet_parts, "json lines": _json_parts}.get(sample.kind)
+    return _checked_parts(
+        None if arrow is None else arrow(path, sample, columns),
+        lambda: battle_rows(path, sample.kind, columns=columns.wanted),
+        columns,
+        left_out,
+    )
+
+
+def frame_parts(
+    frame: "pd.DataFrame", columns: Columns, left_out: Counter[str]
+) -> Iterator[pa.Table]:
+    """Yield the battles of a pandas frame, which has one a row; see `column_parts`."""
     battles = frame[[name for name in frame.columns if name in set(columns.wanted)]]
     if repeated := sorted(set(battles.columns[battles.columns.duplicated()])):
         raise InputError(
@@ -149,16 +120,45 @@ def read_frame(frame: "pd.DataFrame", columns: Columns) -> tuple[pa.Table, dict[
     # Without a value somewhere, whole numbers come as floats.
     whole = [name for name in ("question_id", "sample", "turn") if name in battles.columns]
     battles = battles.assign(**{name: battles[name].convert_dtypes() for name in whole})
-    try:
-        return _encode_parts([pa.Table.from_pandas(battles, preserve_index=False)], columns)
-    except (DoubtfulError, pa.ArrowException):
+
+    def rows() -> Iterator[tuple[str, object]]:
         present = battles.astype(object).where(battles.notna(), None)
-        rows = zip(
-            (f"row {label!r}" for label in present.index.tolist()),
-            present.to_dict("records"),
-            strict=True,
-        )
-        return _read_rows(rows, columns)
+        labels = (f"row {label!r}" for label in present.index.tolist())
+        return zip(labels, present.to_dict("records"), strict=True)
+
+    arrow = (pa.Table.from_pandas(each, preserve_index=False) for each in (battles,))
+    return _checked_parts(arrow, rows, columns, left_out)
+
+
+def _checked_parts(
+    arrow: Iterator[pa.Table] | None,
+    rows: Callable[[], Iterable[tuple[str, object]]],
+    columns: Columns,
+    left_out: Counter[str],
+) -> Iterator[pa.Table]:
+    """Yield the battles of parts, and from the first doubtful part on those of single rows.
+
+    Args:
+        arrow: The parts; None where there are only rows.
+        rows: Returns all rows, with their places.
+    """
+    n_read = 0
+    while arrow is not None:
+        omitted: Counter[str] = Counter()
+        try:
+            part = next(arrow, None)
+            if part is None:
+                return
+            battles = _standard_part(part, columns, omitted)
+        except (_DoubtfulError, pa.ArrowException, OSError):
+            break
+        n_read += part.num_rows
+        left_out.update(omitted)
+        yield battles
+    reader = TableReader()
+    remaining = islice(rows(), n_read, None)
+    yield from battle_parts(reader.values(remaining, lambda _, row: _parse(row, columns)))
+    left_out.update(reader.left_out)
 
 
 def _parse(row: Row, columns: Columns) -> Iterable[Battle | LeftOut]:
@@ -220,41 +220,32 @@ def _is_text(kind: pa.DataType) -> bool:
     return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
 
 
-def _encode_parts(parts: Iterable[pa.Table], columns: Columns) -> tuple[pa.Table, dict[str, int]]:
-    left_out: Counter[str] = Counter()
-    standard = _standard_parts(parts, columns, left_out)
-    table = encode_battle_table(map(complete_battle_table, standard))
-    return table, dict(sorted((+left_out).items()))
-
-
-def _standard_parts(
-    parts: Iterable[pa.Table], columns: Columns, left_out: Counter[str]
-) -> Iterator[pa.Table]:
-    """Yield the battles of each part, and count what is left out, by the reason.
+def _standard_part(part: pa.Table, columns: Columns, left_out: Counter[str]) -> pa.Table:
+    """Return the battles of a part, and count what is left out, by the reason.
 
     Raises:
-        DoubtfulError: If any battle might be wrong.
+        _DoubtfulError: If any battle might be wrong.
     """
 
-    def keep(battles: pa.Table, is_wanted: pa.Array, reason: str) -> pa.Table:
-        n_unwanted = battles.num_rows - pc.sum(is_wanted, min_count=0).as_py()
-        left_out[reason] += n_unwanted
-        return battles.filter(is_wanted) if n_unwanted else battles
+    def keep(battles: pa.Table, is_battle: pa.Array, reason: str) -> pa.Table:
+        if n_others := battles.num_rows - pc.sum(is_battle, min_count=0).as_py():
+            left_out[reason] += n_others
+            return battles.filter(is_battle)
+        return battles
 
-    for part in parts:
-        votes = part
-        if ANONYMOUS in part.schema.names:
-            is_anonymous = part.column(ANONYMOUS)
-            if not (pa.types.is_boolean(is_anonymous.type) or pa.types.is_null(is_anonymous.type)):
-                raise DoubtfulError
-            votes = keep(part, pc.fill_null(is_anonymous.cast(pa.bool_()), fill_value=True), NAMED)
-        battles = _standard(votes, columns)
-        battles = keep(battles, pc.is_valid(battles.column("winner")), NO_VERDICT)
-        model_a, model_b = _models(battles)
-        if (model_a == model_b).any():
-            battles = keep(battles, pa.array(model_a != model_b), SELF)
-        _doubt(battles)
-        yield battles
+    votes = part
+    if ANONYMOUS in part.schema.names:
+        is_anonymous = part.column(ANONYMOUS)
+        if not (pa.types.is_boolean(is_anonymous.type) or pa.types.is_null(is_anonymous.type)):
+            raise _DoubtfulError
+        votes = keep(part, pc.fill_null(is_anonymous.cast(pa.bool_()), fill_value=True), NAMED)
+    battles = _standard(votes, columns)
+    battles = keep(battles, pc.is_valid(battles.column("winner")), NO_VERDICT)
+    model_a, model_b = _models(battles)
+    if (model_a == model_b).any():
+        battles = keep(battles, pa.array(model_a != model_b), SELF)
+    _doubt(battles)
+    return battles
 
 
 def _models(battles: pa.Table) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -284,7 +275,7 @@ def _standard(part: pa.Table, columns: Columns) -> pa.Table:
         if default is not None and array.null_count:
             array = _filled(array, default, field)
         if not field.nullable and field.name != "winner" and array.null_count:
-            raise DoubtfulError
+            raise _DoubtfulError
         arrays[field.name] = array
     return pa.table(arrays)
 
@@ -305,7 +296,7 @@ def _typed(column: pa.ChunkedArray, field: pa.Field) -> pa.Array:
     }
     is_number = pa.types.is_integer(kind) or pa.types.is_floating(kind)
     if not kinds.get(field.name, _is_text(kind) if _is_text(plain) else is_number):
-        raise DoubtfulError
+        raise _DoubtfulError
     if _is_name(field.name):
         encoded = array if pa.types.is_dictionary(array.type) else array.dictionary_encode()
         return encoded.cast(field.type)
@@ -323,14 +314,7 @@ def _first_present(values: Sequence[pa.Array], field: pa.Field, n_rows: int) -> 
 
 def _filled(array: pa.Array, default: object, field: pa.Field) -> pa.Array:
     if array.null_count == len(array):
-        if not _is_name(field.name):
-            return pa.repeat(pa.scalar(default, field.type), len(array))
-        content = str(default).encode()
-        # Made of bytes, because PyArrow would load pandas to make them of a text.
-        ends, codes = np.array([0, len(content)], np.int32), np.zeros(len(array), np.int32)
-        name = pa.Array.from_buffers(pa.string(), 1, [None, *map(pa.py_buffer, (ends, content))])
-        indices = pa.Array.from_buffers(pa.int32(), len(array), [None, pa.py_buffer(codes)])
-        return pa.DictionaryArray.from_arrays(indices, name)
+        return constant(default, field.type, len(array))
     filled = array.cast(plain_type(field.type)).fill_null(default)
     return filled.dictionary_encode() if _is_name(field.name) else filled
 
@@ -349,10 +333,10 @@ def _doubt(battles: pa.Table) -> None:
     present = {name: battles.column(name) for name in battles.column_names}
     for name, words in (("winner", WINNERS), ("source", SOURCES), ("presentation", PRESENTATIONS)):
         if name in present and set(_names(battles, name)) - set(words):
-            raise DoubtfulError
+            raise _DoubtfulError
     for name in ("model_a", "model_b", "judge_model", "dimension"):
         if name in present and not all(map(str.strip, _names(battles, name))):
-            raise DoubtfulError
+            raise _DoubtfulError
     doubts = [
         pc.min(pc.binary_length(present["question_id"])).as_py() == 0,
         pc.any(pc.utf8_is_space(present["question_id"])).as_py(),
@@ -375,7 +359,7 @@ def _doubt(battles: pa.Table) -> None:
             ((of_winner == 2) & (preference < 0.5)).any(),
         ]
     if any(doubts):
-        raise DoubtfulError
+        raise _DoubtfulError
 
 
 def _names(battles: pa.Table, name: str) -> Iterator[str]:

@@ -5,7 +5,6 @@ is coded from them equals what `ratings.matches.code_judgments` makes of them as
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from itertools import islice
 from operator import attrgetter
 from typing import Any, Literal, get_args
@@ -59,7 +58,8 @@ def make_battle_table(battles: Iterable[Battle]) -> pa.Table:
 
 def battle_parts(battles: Iterable[Battle]) -> Iterator[pa.Table]:
     """Yield battles as columns, in their order, a part at a time."""
-    for part in _parts(battles):
+    remaining = iter(battles)
+    while part := list(islice(remaining, _ROWS_AT_ONCE)):
         columns = {
             field.name: pa.array(map(attrgetter(field.name), part), type=plain_type(field.type))
             for field in BATTLE_SCHEMA
@@ -68,28 +68,19 @@ def battle_parts(battles: Iterable[Battle]) -> Iterator[pa.Table]:
 
 
 def encode_battle_table(parts: Iterable[pa.Table | pa.RecordBatch]) -> pa.Table:
-    """Put parts of a table together, each column in one piece and each name in it once."""
+    """Put parts of a table together, each column in one piece and each name in it once.
+
+    Columns that a part lacks say nothing, and those that no battle has are dropped.
+    """
     encoded = [
         pa.Table.from_arrays(
-            [_encode(part.column(field.name), field.type) for field in BATTLE_SCHEMA],
-            schema=BATTLE_SCHEMA,
+            [_encode(part, field) for field in BATTLE_SCHEMA], schema=BATTLE_SCHEMA
         )
         for part in parts
     ]
     if not encoded:
         return BATTLE_SCHEMA.empty_table()
     return pa.concat_tables(encoded).unify_dictionaries().combine_chunks()
-
-
-def complete_battle_table(table: pa.Table) -> pa.Table:
-    """Give battles the columns of `BATTLE_SCHEMA` that they lack, and drop others."""
-    columns = {
-        field.name: table.column(field.name)
-        if field.name in table.column_names
-        else pa.repeat(pa.scalar(DEFAULTS.get(field.name), plain_type(field.type)), table.num_rows)
-        for field in BATTLE_SCHEMA
-    }
-    return encode_battle_table([pa.table(columns)])
 
 
 def battles_of(table: pa.Table) -> Iterator[Battle]:
@@ -117,15 +108,22 @@ def name_codes(table: pa.Table, name: str, index_of: Mapping[str, int]) -> NDArr
     """
     codes = [np.zeros(0, dtype=np.int64)]
     for chunk in table.column(name).chunks:
-        places = [index_of.get(each, -1) for each in chunk.dictionary.to_pylist()]
+        places = [*(index_of.get(each, -1) for each in chunk.dictionary.to_pylist()), -1]
         codes.append(np.array(places, dtype=np.int64)[_numbers(chunk.indices)])
     return np.concatenate(codes)
 
 
-def _numbers(indices: pa.Array) -> NDArray[np.int32]:
+def _numbers(values: pa.Array | pa.ChunkedArray) -> NDArray[Any]:
+    """Return numbers none of which is absent."""
     # PyArrow's own conversions load pandas, which takes longer than counting a million battles.
-    values = np.frombuffer(indices.buffers()[1], dtype=np.int32)
-    return values[indices.offset : indices.offset + len(indices)]
+    kind, parts = values.type.to_pandas_dtype(), getattr(values, "chunks", [values])
+    return np.concatenate(
+        [
+            np.frombuffer(part.buffers()[1], kind)[part.offset : part.offset + len(part)]
+            for part in parts
+        ]
+        or [np.zeros(0, kind)]
+    )
 
 
 def battles_per_model(table: pa.Table) -> dict[str, int]:
@@ -137,53 +135,35 @@ def battles_per_model(table: pa.Table) -> dict[str, int]:
     return dict(sorted(counts.items()))
 
 
-def _parts(battles: Iterable[Battle]) -> Iterator[list[Battle]]:
-    remaining = iter(battles)
-    while part := list(islice(remaining, _ROWS_AT_ONCE)):
-        yield part
-
-
 def plain_type(kind: pa.DataType) -> pa.DataType:
     """Return the type of the values in a column, which may be written as a dictionary."""
     return kind.value_type if pa.types.is_dictionary(kind) else kind
 
 
-def _encode(column: pa.ChunkedArray | pa.Array, kind: pa.DataType) -> Any:
-    if not pa.types.is_dictionary(kind) or pa.types.is_dictionary(column.type):
-        return column.cast(kind)
-    return column.cast(kind.value_type).dictionary_encode().cast(kind)
+def _encode(part: pa.Table | pa.RecordBatch, field: pa.Field) -> Any:
+    kind = plain_type(field.type)
+    if field.name not in part.schema.names:
+        return constant(DEFAULTS.get(field.name), field.type, part.num_rows)
+    column = part.column(field.name)
+    if kind == field.type or pa.types.is_dictionary(column.type):
+        return column.cast(field.type)
+    return column.cast(kind).dictionary_encode().cast(field.type)
 
 
-_LARGEST_KEY = 2**62
-_WIDEST_WEIGHTS = 1e6
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class CodedBattles:
-    """The battles of one dimension as integers, and what was found on the way.
-
-    Attributes:
-        matches: All of them in their order, by their shares of a win. Where a prompt has several
-            samples, each two met there once, with the mean as share.
-        apart: The same with every sample of a prompt for itself.
-        winners: `apart` with what the winner alone says: won, lost or tied.
-        n_ties: Those nobody won, inconsistent ones among them.
-        n_inconsistent: Ties that stand for two presentations that disagreed.
-        n_without_prompt: Battles without a question_id; each counts as a prompt of its own.
-        n_weighted: Battles whose weight is not 1.
-        n_repeated: Battles that repeat an earlier one on the same prompt and pair.
-        n_soft: Battles whose preference is finer than their winner.
-    """
-
-    matches: Matches
-    apart: Matches
-    winners: Matches
-    n_ties: int
-    n_inconsistent: int
-    n_without_prompt: int
-    n_weighted: int
-    n_repeated: int
-    n_soft: int
+def constant(value: Any, kind: pa.DataType, n: int) -> pa.Array:
+    """Return a column of equal values, made of bytes: PyArrow's own ways load pandas."""
+    if value is None:
+        return pa.nulls(n, kind)
+    if isinstance(value, str):
+        content = value.encode()
+        ends, codes = np.array([0, len(content)], np.int32), np.zeros(n, np.int32)
+        name = pa.Array.from_buffers(pa.string(), 1, [None, *map(pa.py_buffer, (ends, content))])
+        indices = pa.Array.from_buffers(pa.int32(), n, [None, pa.py_buffer(codes)])
+        return pa.DictionaryArray.from_arrays(indices, name)
+    is_truth = pa.types.is_boolean(kind)
+    values = np.full(n, value, dtype=np.bool_ if is_truth else kind.to_pandas_dtype())
+    packed = np.packbits(values) if is_truth else values
+    return pa.Array.from_buffers(kind, n, [None, pa.py_buffer(packed)])
 
 
 def of_dimension(table: pa.Table, dimension: str | None) -> pa.Table:
@@ -193,115 +173,85 @@ def of_dimension(table: pa.Table, dimension: str | None) -> pa.Table:
     return table.filter(is_wanted)
 
 
+OUTCOMES: Mapping[str, int] = {"model_a": 0, "model_b": 1, "tie": 2, "tie (bothbad)": 2}
+SHARES = np.array([0.0, 1.0, 0.5])
+"""Places of the winners, and model_b's share of the win by each place."""
+
+
+def finer_preferences(table: pa.Table) -> NDArray[np.bool_]:
+    """Return whether each battle has a preference other than its winner says, shape (n_battles,).
+
+    A column that is absent says nothing.
+    """
+    if "pref" not in table.column_names or table.column("pref").null_count == table.num_rows:
+        return np.zeros(table.num_rows, dtype=np.bool_)
+    pref = table.column("pref").to_numpy()
+    share = SHARES[name_codes(table, "winner", OUTCOMES)]
+    return np.asarray(~np.isnan(pref) & (pref != share), dtype=np.bool_)
+
+
+_WIDEST_WEIGHTS = 1e6
+
+
 def code_battles(
     table: pa.Table, *, entrants: Sequence[str] = (), preferences: Preferences = "share"
-) -> CodedBattles:
-    """Code the battles of one dimension as integers.
+) -> Matches:
+    """Code the battles of one dimension as integers, every sample of a prompt for itself.
+
+    A battle without a question_id counts as a prompt of its own.
 
     Args:
         table: The battles, in the order in which they are to be rated.
         entrants: Everyone who may appear, in the order of the tables; all of the battles, sorted,
             if empty.
         preferences: What a preference that is finer than the winner does.
+
+    Raises:
+        InputError: If a battle names somebody else, or weights are so far apart that the smaller
+            ones are lost in rounding.
     """
     models = {*different_names(table, "model_a"), *different_names(table, "model_b")}
     names = tuple(entrants) or tuple(sorted(models))
-    allowed = set(names)
-    if unknown := sorted(models - allowed):
+    if unknown := sorted(models - {*names}):
         raise InputError(
             f"a battle names {name!r}; expected one of the entrants {', '.join(names)}"
             for name in unknown
         )
-    index_of = {name: index for index, name in enumerate(names)}
-    model_a, model_b = (name_codes(table, side, index_of) for side in ("model_a", "model_b"))
-    outcome = name_codes(
-        table, "winner", {"model_a": 1, "model_b": 2, "tie": 0, "tie (bothbad)": 0}
-    )
-    prompts, prompt_index = _code_prompts(table)
-    sample = table.column("sample").to_numpy().astype(np.int64)
-    weight = table.column("weight").to_numpy()
-    _refuse_far_weights(weight)
-    pref = table.column("pref").to_numpy()
-    # The share of model_b: what the winner says, or the preference where that is finer.
-    share = np.array([0.5, 0.0, 1.0])[outcome]
-    is_soft = ~np.isnan(pref) & (pref != share)
-    winners = Matches(
-        entrants=names,
-        prompts=prompts,
-        first=model_a,
-        second=model_b,
-        prompt_index=prompt_index,
-        preference=1.0 - share,
-        weight=weight,
-        sample=sample if (sample > 1).any() else sample[:0],
-    )
-    apart = winners
-    if preferences == "share" and is_soft.any():
-        apart = replace(winners, preference=1.0 - np.where(is_soft, pref, share))
-    return CodedBattles(
-        matches=apart.averaged_over_samples(),
-        apart=apart,
-        winners=winners,
-        n_ties=int((outcome == 0).sum()),
-        n_inconsistent=int(np.count_nonzero(table.column("inconsistent").to_numpy())),
-        n_without_prompt=int(table.column("question_id").null_count),
-        n_weighted=int((weight != 1.0).sum()),
-        n_repeated=_count_repeated(table, prompt_index, model_a, model_b, len(names)),
-        n_soft=int(is_soft.sum()),
-    )
-
-
-def _refuse_far_weights(weight: NDArray[np.float64]) -> None:
-    """Refuse weights so far apart that the smaller ones are lost in rounding."""
+    weight = _numbers(table.column("weight"))
     if weight.size and weight.max() > _WIDEST_WEIGHTS * weight.min():
         raise InputError(
             f"the weights of the battles go from {weight.min():g} to {weight.max():g}; expected "
             f"none more than {_WIDEST_WEIGHTS:g} times another"
         )
+    index_of = {name: index for index, name in enumerate(names)}
+    share = SHARES[name_codes(table, "winner", OUTCOMES)]
+    if preferences == "share" and (is_finer := finer_preferences(table)).any():
+        share = np.where(is_finer, table.column("pref").to_numpy(), share)
+    prompts, prompt_index = _code_prompts(table.column("question_id"))
+    sample = _numbers(table.column("sample")).astype(np.int64)
+    return Matches(
+        entrants=names,
+        prompts=prompts,
+        first=name_codes(table, "model_a", index_of),
+        second=name_codes(table, "model_b", index_of),
+        prompt_index=prompt_index,
+        preference=1.0 - share,
+        weight=weight,
+        sample=sample if (sample > 1).any() else sample[:0],
+    )
 
 
-def _code_prompts(table: pa.Table) -> tuple[tuple[str, ...], NDArray[np.int64]]:
+def _code_prompts(column: pa.ChunkedArray) -> tuple[tuple[str, ...], NDArray[np.int64]]:
     """Return the prompts, sorted, and the prompt of every battle; one of its own if it has none."""
-    column = table.column("question_id")
-    encoded = pa.chunked_array([column.combine_chunks()], pa.string()).dictionary_encode()
-    if not encoded.num_chunks:
-        return (), np.zeros(0, dtype=np.int64)
-    codes, dictionary = encoded.chunk(0).indices, encoded.chunk(0).dictionary
-    # Bytes of UTF-8 sort as the characters they stand for, which is how Python sorts texts.
-    order = pc.sort_indices(dictionary)
-    prompts = dictionary.take(order).to_pylist()
-    rank = np.empty(len(order), dtype=np.int64)
-    rank[order.to_numpy()] = np.arange(len(order))
-    absent = np.flatnonzero(codes.is_null().to_numpy(zero_copy_only=False))
-    prompt_index = np.zeros(len(codes), dtype=np.int64)
-    if len(prompts):
-        prompt_index = rank[codes.fill_null(0).to_numpy()]
-    prompt_index[absent] = len(prompts) + np.arange(absent.size)
-    prompts.extend(f"battle {row + 1}" for row in absent.tolist())
-    return tuple(prompts), prompt_index
-
-
-def _count_repeated(
-    table: pa.Table,
-    prompt_index: NDArray[np.int64],
-    model_a: NDArray[np.int64],
-    model_b: NDArray[np.int64],
-    n_entrants: int,
-) -> int:
-    """Count the battles with all but the outcome in common with an earlier one."""
-    keys = prompt_index * n_entrants + np.minimum(model_a, model_b)
-    keys = keys * n_entrants + np.maximum(model_a, model_b)
-    n_keys = (int(prompt_index.max(initial=0)) + 1) * n_entrants * n_entrants
-    for name in ("judge_model", "presentation", "sample", "source", "turn"):
-        column = table.column(name)
-        if column.null_count == len(column):
-            continue
-        encoded = pa.chunked_array([column.combine_chunks()]).cast(pa.string()).dictionary_encode()
-        codes, n_codes = encoded.chunk(0).indices, len(encoded.chunk(0).dictionary) + 1
-        if n_keys > _LARGEST_KEY // n_codes:
-            keys = np.unique(keys, return_inverse=True)[1]
-            n_keys = keys.size
-        keys = keys * n_codes + codes.fill_null(n_codes - 1).to_numpy()
-        n_keys *= n_codes
-    keys = np.sort(keys)
-    return int((keys[1:] == keys[:-1]).sum())
+    encoded = pa.chunked_array([column.combine_chunks().dictionary_encode()])
+    prompts = sorted(encoded.chunk(0).dictionary.to_pylist()) if len(column) else []
+    places = name_codes(
+        pa.table([encoded], ["prompt"]),
+        "prompt",
+        {each: place for place, each in enumerate(prompts)},
+    )
+    if column.null_count:
+        absent = np.flatnonzero(column.is_null().to_numpy())
+        places[absent] = len(prompts) + np.arange(absent.size)
+        prompts += [f"battle {row + 1}" for row in absent.tolist()]
+    return tuple(prompts), places

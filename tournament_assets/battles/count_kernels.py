@@ -53,30 +53,6 @@ def hash_texts(
 
 
 @compiled
-def chain_hashes(
-    is_absent: NDArray[np.bool_],
-    first: NDArray[np.int64],
-    second: NDArray[np.int64],
-    names: NDArray[np.uint64],
-    hashes: NDArray[np.uint64],
-    chain: np.uint64,
-) -> np.uint64:
-    """Give battles without a prompt a hash of their own, from all such battles up to them.
-
-    Args:
-        names: Hashes of the models' names.
-        hashes: Filled where a prompt is absent.
-        chain: What this returned for the battles before; 0 at the beginning of a file.
-    """
-    for index in range(hashes.size):
-        if is_absent[index]:
-            met = names[first[index]] * _FIRST + names[second[index]]
-            chain = _mixed((chain ^ met) + _FIRST)
-            hashes[index] = chain
-    return chain
-
-
-@compiled
 def collect_hashes(
     hashes: NDArray[np.uint64], slots: NDArray[np.uint64], n_collected: int, most: int
 ) -> int:
@@ -97,14 +73,6 @@ def collect_hashes(
             if n_collected > most:
                 break
     return n_collected
-
-
-@compiled
-def mark_hashes(hashes: NDArray[np.uint64], marks: NDArray[np.bool_]) -> None:
-    """Mark the place of every hash; the number of places is a power of 2."""
-    mask = np.uint64(marks.size - 1)
-    for value in hashes:
-        marks[max(value, _ONE) & mask] = True
 
 
 @compiled
@@ -137,8 +105,7 @@ def add_battles(
     tied: NDArray[np.int64],
     hashes: NDArray[np.uint64],
     tables: NDArray[np.uint16],
-    totals: NDArray[np.int64],
-    sums: NDArray[np.int32],
+    sums: NDArray[np.uint16],
 ) -> None:
     """Add battles to the cells of their two models: two halves of a win, or one to each of two.
 
@@ -147,24 +114,20 @@ def add_battles(
         tied: Of a tie the cell of the two the other way round, otherwise -1, shape (n,).
         hashes: Of the battles' prompts, shape (n,).
         tables: Random numbers, shape (8, 256, n_resamples).
-        totals: Halves of wins, and ties, shape (n_cells, 2).
-        sums: Weighted halves of wins in every resample, shape (n_cells, n_resamples).
+        sums: Halves of wins, of all battles and weighted in every resample, integers of shape
+            (n_cells, 1 + n_resamples).
     """
-    weights = np.zeros(tables.shape[2], dtype=np.uint16)
+    weights = np.ones(sums.shape[1], dtype=np.uint16)
     for index in range(cells.size):
         # Battles of a prompt often come together.
         if index == 0 or hashes[index] != hashes[index - 1]:
-            _draw_weights(hashes[index], tables, weights)
-        won = cells[index]
-        row = sums[won]
+            _draw_weights(hashes[index], tables, weights[1:])
+        row = sums[cells[index]]
         if tied[index] < 0:
-            totals[won, 0] += 2
             for place in range(weights.size):
-                row[place] += 2 * np.int32(weights[place])
+                row[place] += 2 * weights[place]
         else:
             other = sums[tied[index]]
-            totals[won] += 1
-            totals[tied[index]] += 1
             for place in range(weights.size):
-                row[place] += np.int32(weights[place])
-                other[place] += np.int32(weights[place])
+                row[place] += weights[place]
+                other[place] += weights[place]

@@ -12,7 +12,8 @@ import io
 import json
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from itertools import chain
 from pathlib import Path
 from typing import IO, Any
@@ -75,43 +76,34 @@ class FormatOptions:
         return usual if self.prompt_column is None else (self.prompt_column,)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class BattleFile:
-    """What a file of battles holds.
+    """A file of battles, which is read once, a part at a time.
 
     Attributes:
         format: The format's name.
-        table: The battles, with the columns of `BATTLE_SCHEMA`.
-        left_out: Comparisons that are no battles, counted by the reason.
+        parts: The battles, with columns of `BATTLE_SCHEMA`. What is wrong with the file is raised
+            after the last part.
+        left_out: Comparisons that are no battles, of the parts that were read, counted by reason.
         settings: How the battles were rated; None where the file does not say.
-        note: Which filled columns are not used; empty without any.
-    """
-
-    format: str
-    table: pa.Table
-    left_out: Mapping[str, int]
-    settings: RatingSettings | None = None
-    note: str = ""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class OpenedFile:
-    """A file of battles that is read a part at a time, once.
-
-    Attributes:
-        format: The format's name.
-        parts: The battles, with the columns of `BATTLE_SCHEMA`. May raise `DoubtfulError`, or what
-            Arrow raises, where the file has to be read as a whole.
-        left_out: Returns what was left out of the parts that were read, by the reason.
-        note: Returns which filled columns of them are not used.
-        settings: How the battles were rated; None where the file does not say.
+        describe: Returns the note.
     """
 
     format: str
     parts: Iterator[pa.Table]
-    left_out: Callable[[], Mapping[str, int]]
-    note: Callable[[], str]
+    left_out: Mapping[str, int] = field(default_factory=dict)
     settings: RatingSettings | None = None
+    describe: Callable[[], str] = str
+
+    @cached_property
+    def table(self) -> pa.Table:
+        """All battles, with the columns of `BATTLE_SCHEMA`; reads the file."""
+        return encode_battle_table(self.parts)
+
+    @property
+    def note(self) -> str:
+        """Which filled columns of the battles that were read are not used; empty without any."""
+        return self.describe()
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,19 +128,12 @@ class RowFormat(TableFormat):
     below: tuple[str, ...] = ()
     is_folder: bool = False
 
-    def read(self, path: Path, options: FormatOptions) -> BattleFile:
-        """Read a file, or every .jsonl file of a judge's folder.
+    def open(self, path: Path, options: FormatOptions) -> BattleFile:
+        """Open a file, or every .jsonl file of a judge's folder.
 
         Raises:
-            InputError: If nobody says who decided; with everything that is wrong with the file,
-                the first 50 spelled out.
+            InputError: If nobody says who decided.
         """
-        opened = self.open(path, options)
-        table = encode_battle_table(opened.parts)
-        return BattleFile(self.name, table, opened.left_out(), note=opened.note())
-
-    def open(self, path: Path, options: FormatOptions) -> OpenedFile:
-        """Open a file as `read`; what is wrong with its rows is raised after the last part."""
         source = options.source or self.source
         if source is None:
             raise InputError(
@@ -174,12 +159,8 @@ class RowFormat(TableFormat):
 
         rows = (battle_rows(file, sample_file(file).kind, needed=self.columns) for file in files)
         reader = TableReader({*self.known, *self.prompts, *self.one_of})
-        return OpenedFile(
-            self.name,
-            battle_parts(reader.values(chain.from_iterable(rows), parse)),
-            lambda: reader.left_out,
-            lambda: reader.note,
-        )
+        parts = battle_parts(reader.values(chain.from_iterable(rows), parse))
+        return BattleFile(self.name, parts, reader.left_out, describe=lambda: reader.note)
 
     def write(self, path: Path, table: pa.Table, _: RatingSettings | None) -> dict[str, int]:
         """Write a new CSV file with fields of battles, and count the values that it lacks.

@@ -1,36 +1,30 @@
 """Battle formats by name: detecting a file's format, and pooling several files."""
 
+import math
+import re
 import unicodedata
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from tournament_assets.battles.columnar import DoubtfulError
-from tournament_assets.battles.columns import (
-    Preferences,
-    complete_battle_table,
-    different_names,
-    encode_battle_table,
-)
-from tournament_assets.battles.counts import MANY_BATTLES, CountedBattles, UncountableError
+from tournament_assets.battles.columns import Preferences
+from tournament_assets.battles.counts import MANY_DRAWS, BattlePool, UncountableError
 from tournament_assets.battles.files import (
     TEXT,
     TEXT_OR_NUMBER,
     BattleFile,
     FormatOptions,
-    OpenedFile,
     RowFormat,
     need,
 )
 from tournament_assets.battles.formats.arena import JUDGEARENA, TOURNAMENT, ArenaFormat
 from tournament_assets.battles.formats.plain import PLAIN
-from tournament_assets.foundation.errors import InputError, Problems, make_each
+from tournament_assets.foundation.errors import InputError, Problems
 from tournament_assets.foundation.extensions import added_rows
+from tournament_assets.foundation.formatting import format_confidence
 from tournament_assets.foundation.json_lines import JsonObject, numbered_lines, parse_rows
 from tournament_assets.storage.foreign_tables import choose_format
 from tournament_assets.storage.row_files import sample_file
@@ -45,40 +39,50 @@ FORMATS: Mapping[str, BattleFormat] = {
 """Every format by its name."""
 WRITTEN_FORMATS = tuple(each.name for each in FORMATS.values() if each.written)
 """Those that battles are written in."""
+_ADDRESS = re.compile(r"[a-z][a-z0-9+]+:/")
 _ADVICE = f"choose one with --format: {', '.join(FORMATS)}"
 
 
 def read_battles(
     path: Path, *, format_name: str | None = None, options: FormatOptions | None = None
 ) -> BattleFile:
-    """Read a file of battles.
+    """Open a file of battles, which is then read once, a part at a time.
 
     Args:
         path: The file; a judge's folder for arena-hard.
         format_name: The format; found out from the file if None.
         options: What the file does not say itself.
     """
-    battles = _format_of(path, format_name).read(path, options or FormatOptions())
-    n_without = battles.table.column("question_id").null_count
-    named = options.prompt_column if options else None
-    _refuse_none(path, battles.table.num_rows, n_without, battles.left_out, named=named)
-    return battles
+    if _ADDRESS.match(str(path)) and not path.exists():
+        raise InputError(
+            f"{path}: an address; expected a file of this machine; copy it here, or count it where "
+            "it is (tournament battles rate --save-counts) and add its counts (--add)"
+        )
+    options = options or FormatOptions()
+    if format_name and format_name not in FORMATS:
+        raise InputError(f"the format is {format_name!r}; expected one of {', '.join(FORMATS)}")
+    file = (FORMATS[format_name] if format_name else detect_format(path)).open(path, options)
+    parts = _at_least_one(file, path, named=options.prompt_column)
+    return replace(file, parts=parts)
 
 
-def _refuse_none(
-    path: Path, n_battles: int, n_without: int, left_out: Mapping[str, int], *, named: str | None
-) -> None:
+def _at_least_one(file: BattleFile, path: Path, *, named: str | None) -> Iterator[pa.Table]:
     """Refuse a file without a battle, or without a prompt in the column that is to name it."""
+    n_battles, n_with_prompt = 0, 0
+    for part in file.parts:
+        n_battles += part.num_rows
+        n_with_prompt += part.num_rows - part.column("question_id").null_count
+        yield part
     if not n_battles:
-        reasons = "; ".join(f"{count} left out, {why}" for why, count in left_out.items())
+        reasons = "; ".join(f"{count} left out, {why}" for why, count in file.left_out.items())
         raise InputError(
             f"{path}: the file holds no battle{f' ({reasons})' if reasons else ''}; expected at "
             "least one decided comparison"
         )
-    if named and n_without == n_battles:
+    if named and not n_with_prompt:
         raise InputError(
             f"{path}: no battle has a value in {named!r}; expected the column that names the prompt"
-            f"{_columns_of(path)}"
+            + ("" if path.is_dir() else f", one of {', '.join(sorted(sample_file(path).columns))}")
         )
 
 
@@ -112,196 +116,107 @@ def detect_format(path: Path) -> BattleFormat:
     return choose_format(FORMATS, sample_file(path), str(path), advice=_ADVICE)
 
 
-def _columns_of(path: Path) -> str:
-    if path.is_dir():
-        return ""
-    return f", one of {', '.join(sorted(sample_file(path).columns))[:300]}"
-
-
-def _format_of(path: Path, name: str | None) -> BattleFormat:
-    return _named(name) if name else detect_format(path)
-
-
-def _named(name: str) -> BattleFormat:
-    if name not in FORMATS:
-        raise InputError(f"the format is {name!r}; expected one of {', '.join(FORMATS)}")
-    return FORMATS[name]
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class PooledBattles:
     """The battles of several files.
 
     Attributes:
-        battles: File by file, with the columns of `BATTLE_SCHEMA`, or counted.
-        n_battles: How many.
+        pool: All of them.
         formats: The files' formats, each once.
-        left_out: Comparisons that are no battles, counted by the reason.
-        settings: How they were rated; None where no file says.
+        saved: How they were rated; None where no file says.
+        settings: How they are to be rated.
         warnings: How rating them together may mislead.
         notes: Which filled columns of the files are not used.
     """
 
-    battles: pa.Table | CountedBattles
-    n_battles: int
+    pool: BattlePool
     formats: tuple[str, ...]
-    left_out: Mapping[str, int]
-    settings: RatingSettings | None
+    saved: RatingSettings | None
+    settings: RatingSettings
     warnings: tuple[str, ...]
     notes: tuple[str, ...]
 
 
-def pool_battles(files: Sequence[BattleFile]) -> PooledBattles:
-    """Put the battles of files one after another; the first that says how it was rated decides."""
-    table = encode_battle_table([file.table for file in files])
-    left_out: Counter[str] = Counter()
-    for file in files:
-        left_out.update(file.left_out)
-    settings, warnings = _pool_settings([file.settings for file in files])
-    sources = pc.value_counts(table.column("source").cast(pa.string())).to_pylist()
-    names = {*different_names(table, "model_a"), *different_names(table, "model_b")}
-    return PooledBattles(
-        battles=table,
-        n_battles=table.num_rows,
-        formats=tuple(dict.fromkeys(file.format for file in files)),
-        left_out=dict(sorted(left_out.items())),
-        settings=settings,
-        warnings=(
-            *warnings,
-            *_source_warnings({each["values"]: each["counts"] for each in sources}),
-            *_name_warnings(names),
-        ),
-        notes=tuple(dict.fromkeys(file.note for file in files if file.note)),
-    )
-
-
-def count_battles(
-    paths: Sequence[Path],
+def pool_battles(
+    open_files: Callable[[], Sequence[BattleFile]],
     *,
-    format_name: str | None,
-    options: FormatOptions,
-    changes: Mapping[str, Any],
-    preferences: Preferences,
+    changes: Mapping[str, Any] | None = None,
+    preferences: Preferences = "share",
+    keeps: bool = False,
     added: Sequence[Path] = (),
     always: bool = False,
-) -> PooledBattles | None:
-    """Count the battles of files in one pass, in memory that does not grow with their number.
+) -> PooledBattles:
+    """Read files of battles once, one after the other; the first that says how decides the rating.
 
-    Few battles, and those that a run wrote, are read as a table.
+    More than `MANY_DRAWS` in all resamples are counted unless a run has rated them otherwise or
+    they have weights, samples or finer preferences; memory then grows with the models and not with
+    the battles, unless the battles are kept.
 
     Args:
-        paths: The files.
+        open_files: Opens the files; called again if it turns out that they cannot be counted.
         changes: Values of `RatingSettings` in place of the files'.
-        preferences: Whether a preference shares the win; such battles cannot be counted.
+        preferences: Whether a preference shares the win.
+        keeps: Whether every battle is needed, in its order.
         added: Files of counts.
         always: Count few battles, too, and those that a run wrote.
 
-    Returns:
-        Nothing where the files cannot be counted, or not a part at a time.
-
     Raises:
-        InputError: If files or counts cannot be used; if battles that are always to be counted
-            have shares of a win, weights or several samples.
+        InputError: With everything that is wrong with the files; if battles that are always to be
+            counted have shares of a win, weights or several samples.
     """
-    for open_file in (_open, _open_whole)[: 1 + always]:
-        try:
-            opened = make_each(lambda path: open_file(path, format_name, options), paths)  # noqa: B023
-            return _pool_counts(
-                paths,
-                opened,
-                prompt_column=options.prompt_column,
-                changes=changes,
-                preferences=preferences,
-                added=added,
-                always=always,
-            )
-        except (DoubtfulError, pa.ArrowException, OSError):
-            continue
-        except UncountableError:
-            break
-    if not always:
-        return None
-    raise InputError(
-        "a battle has a weight, a preference finer than its winner, or a sample above 1, and only "
-        "battles that are won, lost or tied outright are counted; rate the files without "
-        "--save-counts and --add, or give --preferences winner"
+    files = open_files()
+    saved, warnings = _pool_settings([file.settings for file in files])
+    settings = RatingSettings.from_dict(
+        {**(saved or RatingSettings()).to_dict(), **(changes or {})}
     )
-
-
-def _open(path: Path, format_name: str | None, options: FormatOptions) -> OpenedFile:
-    return _format_of(path, format_name).open(path, options)
-
-
-def _open_whole(path: Path, format_name: str | None, options: FormatOptions) -> OpenedFile:
-    file = read_battles(path, format_name=format_name, options=options)
-    return OpenedFile(
-        file.format, iter([file.table]), lambda: file.left_out, lambda: file.note, file.settings
+    require_resamples(settings)
+    counts_from = (
+        0 if always else None if settings.entrants else MANY_DRAWS // settings.n_bootstraps
     )
-
-
-def _pool_counts(
-    paths: Sequence[Path],
-    opened: Sequence[OpenedFile],
-    *,
-    prompt_column: str | None,
-    changes: Mapping[str, Any],
-    preferences: Preferences,
-    added: Sequence[Path],
-    always: bool,
-) -> PooledBattles:
-    saved, warnings = _pool_settings([file.settings for file in opened])
-    settings = RatingSettings.from_dict({**(saved or RatingSettings()).to_dict(), **changes})
-    counted = CountedBattles(settings.resampling, preferences)
-    for path in added:
-        counted.add_file(path)
-    # A run's battles are rated as the run rated them, so its prompts are drawn.
-    is_counted, may_be_counted = always, always or saved is None
-    problems = Problems(of_file=True)
-    waiting: list[tuple[int, bool, pa.Table]] = []
-    n_all = 0
-    for place, (path, file) in enumerate(zip(paths, opened, strict=True)):
-        with problems.collected():
-            n_battles, n_without = 0, 0
-            for part in file.parts:
-                waiting.append((place, n_battles == 0, part))
-                n_battles += part.num_rows
-                n_without += part.column("question_id").null_count
-                is_counted |= may_be_counted and n_all + n_battles > MANY_BATTLES
-                if is_counted:
-                    counted.add_all((begins_file, each) for _, begins_file, each in waiting)
-                    waiting = []
-            _refuse_none(path, n_battles, n_without, file.left_out(), named=prompt_column)
-            counted.left_out.update(file.left_out())
-            n_all += n_battles
-    problems.raise_if_any()
-    if not is_counted:
-        return pool_battles(
-            [
-                BattleFile(
-                    file.format,
-                    encode_battle_table(
-                        complete_battle_table(part) for of, _, part in waiting if of == place
-                    ),
-                    file.left_out(),
-                    file.settings,
-                    file.note(),
-                )
-                for place, file in enumerate(opened)
-            ]
-        )
+    pool = BattlePool(settings.resampling, preferences, keeps=keeps, counts_from=counts_from)
+    try:
+        _add_files(pool, files, added)
+    except UncountableError:
+        if always:
+            raise InputError(
+                "a battle has a weight, a preference finer than its winner, or a sample above 1, "
+                "and only battles that are won, lost or tied outright are counted; rate the files "
+                "without --save-counts and --add, or give --preferences winner"
+            ) from None
+        files = open_files()
+        pool = BattlePool(settings.resampling, preferences, counts_from=None)
+        _add_files(pool, files, added)
     return PooledBattles(
-        battles=counted,
-        n_battles=counted.n_battles,
-        formats=tuple(dict.fromkeys(file.format for file in opened)) or ("counts",),
-        left_out=dict(sorted(counted.left_out.items())),
-        settings=saved,
-        warnings=(
-            *warnings,
-            *_source_warnings(counted.sources),
-            *_name_warnings(counted.models),
-        ),
-        notes=tuple(dict.fromkeys(note for file in opened if (note := file.note()))),
+        pool,
+        tuple(dict.fromkeys(file.format for file in files)) or ("counts",),
+        saved,
+        settings,
+        (*warnings, *_source_warnings(pool.sources), *_name_warnings(pool.models)),
+        tuple(dict.fromkeys(file.note for file in files if file.note)),
     )
+
+
+def _add_files(pool: BattlePool, files: Sequence[BattleFile], added: Sequence[Path]) -> None:
+    for path in added:
+        pool.add_file(path)
+    problems = Problems(of_file=True)
+    for file in files:
+        with problems.collected():
+            for place, part in enumerate(file.parts):
+                pool.add(part, begins_file=place == 0)
+            pool.left_out.update(file.left_out)
+    problems.raise_if_any()
+
+
+def require_resamples(settings: RatingSettings) -> None:
+    """Refuse fewer resamples than an interval can stand on."""
+    needed = math.ceil(2 / (1 - settings.confidence) - 1e-9)
+    if settings.n_bootstraps < needed:
+        raise InputError(
+            f"{settings.n_bootstraps} resamples cannot support an interval of "
+            f"{format_confidence(settings.confidence)}; expected at least {needed}; ask for "
+            "more resamples (n_bootstraps) or for less confidence"
+        )
 
 
 def _pool_settings(

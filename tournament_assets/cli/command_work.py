@@ -50,6 +50,7 @@ def run(plan: TournamentPlan, mode: str, **options: Any) -> None:
         summary.win_rates,
         confidence=summary.confidence,
         equivalent_within=summary.equivalent_within,
+        next_steps=summary.next_steps,
     )
     question = [ReportSection("", (summary.question,))] if summary.question else []
     warnings = (*summary.outages, *summary.cautions)

@@ -21,7 +21,7 @@ from tournament_assets.run_comparison.gate import (
     read_looks,
     remember,
 )
-from tournament_assets.run_comparison.run_reading import read_finished_runs
+from tournament_assets.run_comparison.run_reading import read_finished_runs, read_run
 
 
 @click.command("compare")
@@ -80,7 +80,7 @@ def compare_command(
 
 
 @click.command("gate")
-@click.argument("run", type=click.Path(path_type=Path))
+@click.argument("runs", nargs=-1, required=True, metavar="RUN", type=click.Path(path_type=Path))
 @click.option("--candidate", required=True, metavar="ENTRANT", help="The entrant to test.")
 @click.option("--baseline", required=True, metavar="ENTRANT", help="The entrant to compare with.")
 @click.option(
@@ -124,6 +124,13 @@ def compare_command(
     metavar="FILE",
     help="The file that counts the looks; gate_history.jsonl beside the run by default.",
 )
+@click.option(
+    "--reading",
+    type=(str, str),
+    multiple=True,
+    metavar="OPTION VALUE",
+    help="An option of claims, to read results by: --reading lower-is-better yes. May be repeated.",
+)
 @json_option
 @click.option(
     "--markdown",
@@ -133,14 +140,20 @@ def compare_command(
     help="Add the result to this file, such as $GITHUB_STEP_SUMMARY.",
 )
 def gate_command(
-    run: Path, history: Path | None, as_json: bool, markdown_path: Path | None, **settings: Any
+    runs: tuple[Path, ...],
+    history: Path | None,
+    reading: tuple[tuple[str, str], ...],
+    as_json: bool,
+    markdown_path: Path | None,
+    **settings: Any,
 ) -> None:
     """Compare a candidate with a baseline in the run directory RUN. It sends no request.
 
+    In its place files of results may stand, as `tournament claims` takes them.
+
     The candidate passes if every dimension shows that it is not worse by the margin; with few
-    prompts nothing can be shown, so no candidate passes. Several dimensions count together, by
-    Holm's method. With missing verdicts, a red light on the judge or a judge that is not a
-    language model, the gate stays undecided.
+    prompts nothing can be shown, so no candidate passes. With missing verdicts, a red light on the
+    judge or a judge that is not a language model, the gate stays undecided.
 
     The exit code is 0 if the candidate is not worse, 1 if it is worse by more than the margin, 3
     if neither can be said, and 2 if the input is bad.
@@ -148,8 +161,9 @@ def gate_command(
     \b
     tournament gate runs/headline_20261104T101500Z --candidate new --baseline released
     """  # noqa: D301 (\b tells click to keep the lines that follow)
-    (finished,) = read_finished_runs([run])
-    looks_file = history or run.resolve().parent / HISTORY
+    options = {name.replace("-", "_"): value for name, value in reading}
+    finished = read_run(runs, options)
+    looks_file = history or runs[0].resolve().parent / HISTORY
     looks = read_looks(looks_file)
     gate = hold_gate(finished, GateSettings(**settings), history=looks)
     remember(looks_file, gate, looks)

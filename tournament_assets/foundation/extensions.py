@@ -26,6 +26,7 @@ that is missing adds nothing.
 | `rounds` | ways to judge a mode in rounds | `verdicts/rounds.py` |
 | `rerun_requests` | functions that count what a rerun repeats | `preparing/estimates.py` |
 | `sensors` | functions from the environment to Dagster's sensors | `definitions.py` |
+| `run_readers` | functions that read other tools' files | `run_comparison/run_reading.py` |
 | `preflight` | functions that refuse input that cannot be read | `preparing/preflight.py` |
 
 Its templates stand in its folder `templates` and are named after it: `people/templates/label.js`.
@@ -62,6 +63,7 @@ RowKind = Literal[
     "preflight",
     "rerun_requests",
     "rounds",
+    "run_readers",
     "sections",
     "sensors",
     "services",

@@ -135,6 +135,17 @@ def format_confidence(confidence: float) -> str:
     return f"{100 * confidence:g} %"
 
 
+def expected_share(points: float) -> float:
+    """Return the share of the wins, ties as halves, that a difference in Elo points stands for."""
+    return float(1 / (1 + 10 ** (-points / 400)))
+
+
+def format_margin(points: float) -> str:
+    """Return a margin that does not matter, in Elo points and as a share of the wins."""
+    ends = f"{100 * expected_share(-points):.1f} to {format_share(expected_share(points))}"
+    return f"{points:g} Elo points (an expected win share of {ends})"
+
+
 def format_gap(points: float) -> str:
     """Return a difference between two ratings in words."""
     if points < 1:

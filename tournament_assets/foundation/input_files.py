@@ -8,9 +8,10 @@ import os
 import stat
 from importlib.resources.abc import Traversable
 from pathlib import Path
-from typing import BinaryIO, cast
+from typing import TYPE_CHECKING, BinaryIO, cast
 
-from upath import UPath
+if TYPE_CHECKING:
+    from upath import UPath
 
 MOST_TEXT_BYTES = 16 * 2**20
 """Of a text that is read whole: a config, a rubric, a template."""
@@ -29,7 +30,7 @@ class FileTooLargeError(OSError):
     """A file with more bytes than its kind can have."""
 
 
-def open_input(path: Path | UPath | Traversable, *, most: int) -> BinaryIO:
+def open_input(path: "Path | UPath | Traversable", *, most: int) -> BinaryIO:
     """Open a file for reading bytes; nothing is waited for.
 
     Args:
@@ -53,7 +54,7 @@ def open_input(path: Path | UPath | Traversable, *, most: int) -> BinaryIO:
     return file
 
 
-def read_input(path: Path | UPath | Traversable, *, most: int = MOST_TEXT_BYTES) -> bytes:
+def read_input(path: "Path | UPath | Traversable", *, most: int = MOST_TEXT_BYTES) -> bytes:
     """Return the bytes of a file; raises as `open_input` does."""
     content = bytearray()
     with open_input(path, most=most) as file:
@@ -64,7 +65,7 @@ def read_input(path: Path | UPath | Traversable, *, most: int = MOST_TEXT_BYTES)
     return bytes(content)
 
 
-def read_input_text(path: Path | UPath | Traversable) -> str:
+def read_input_text(path: "Path | UPath | Traversable") -> str:
     """Return the text of a file in UTF-8, without a byte order mark, with line feeds alone.
 
     Raises:

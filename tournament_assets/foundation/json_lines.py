@@ -6,12 +6,13 @@ A file may begin with a byte order mark. Blank lines are skipped.
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import IO, Any, TypeAlias, TypeVar
-
-from upath import UPath
+from typing import IO, TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from tournament_assets.foundation.errors import InputError, Problems
 from tournament_assets.foundation.input_files import MOST_ROWS_BYTES, open_input
+
+if TYPE_CHECKING:
+    from upath import UPath
 
 Json: TypeAlias = "str | int | float | bool | Sequence[Json] | Mapping[str, Json] | None"
 """A value as JSON writes it: what came over a wire, or is written to one."""
@@ -25,7 +26,7 @@ Parsed = TypeVar("Parsed")
 
 
 def numbered_lines(
-    path: Path | UPath, *, expected: str = "UTF-8 text with one JSON object a line"
+    path: "Path | UPath", *, expected: str = "UTF-8 text with one JSON object a line"
 ) -> Iterator[tuple[str, bytes]]:
     """Yield the lines that are not blank, each with its place (`file:line`).
 
@@ -112,7 +113,7 @@ def parse_rows(
     problems.raise_if_any()
 
 
-def read_json_lines(path: Path | UPath) -> list[tuple[str, JsonObject]]:
+def read_json_lines(path: "Path | UPath") -> list[tuple[str, JsonObject]]:
     """Read a whole file: the place of each row (`file:line`), and the row.
 
     Of a key that appears twice in an object, the last one counts.

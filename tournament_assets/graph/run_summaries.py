@@ -14,7 +14,9 @@ from tournament_assets.graph.assets.publishing import run_artifacts
 from tournament_assets.graph.assets.ratings import win_rates
 from tournament_assets.graph.outputs import Check
 from tournament_assets.project.plan import TournamentPlan
+from tournament_assets.reports.run.page import FIRST_SCREEN
 from tournament_assets.reports.trust_tables import red_sentences
+from tournament_assets.storage.run_directory import read_manifest
 from tournament_assets.storage.tables import rows_of
 from tournament_assets.tournament.asset_rows import CoverageRow, WinRateRow
 from tournament_assets.tournament.config import Mode
@@ -34,6 +36,7 @@ class RunSummary:
         warnings: What the asset checks found, a sentence each, without the red lights.
         outages: What must be said before the leaderboard, a sentence each.
         cautions: What comes next: the judge's red lights, and where texts are copies.
+        next_steps: What the report says to do next, a sentence each.
         is_new: Whether this run wrote the directory; if nothing has changed, an earlier one did.
     """
 
@@ -49,6 +52,7 @@ class RunSummary:
     warnings: tuple[str, ...]
     outages: tuple[str, ...] = ()
     cautions: tuple[str, ...] = ()
+    next_steps: tuple[str, ...] = ()
     is_new: bool = True
 
 
@@ -82,6 +86,7 @@ def summarise_run(
         for name in LIGHT_TABLES
         for dimension in plan.config.dimension_names
     )
+    screen = read_manifest(directory)[FIRST_SCREEN] if directory.is_dir() else {}
     return RunSummary(
         title=f"{plan.config.title}, {mode}",
         question=plan.config.report.question,
@@ -100,5 +105,6 @@ def summarise_run(
         equivalent_within=plan.config.ratings.equivalent_within,
         outages=tuple(each.sentence for each in find_outages(audit, plan.config.checks)),
         cautions=(*red_sentences(lights), *copy_sentences(audit)),
+        next_steps=tuple(screen.get("next_steps", ())),
         is_new=run_artifacts.__name__ in metadata,
     )

@@ -6,9 +6,9 @@ and Tran-Dinh, "Generalized self-concordant functions", https://arxiv.org/abs/17
 exists exactly when a chain of wins leads from every entrant to every other one: Ford, "Solution of
 a ranking problem from binary comparisons", https://doi.org/10.1080/00029890.1957.11989117.
 
-Resamples are close to a table that is already fitted; a compiled loop fits them. Newton's method
-solves a new system of equations in every step. Near a known fit the system hardly changes, so the
-steps there all use the inverse found at it: the chord, or simplified Newton, method; Deuflhard,
+Resamples are close to a table that is already fitted. Newton's method solves a new system of
+equations in every step. Near a known fit the system hardly changes, so the steps there all use the
+inverse found at it, many tables at a time: the chord, or simplified Newton, method; Deuflhard,
 "Newton Methods for Nonlinear Problems", https://doi.org/10.1007/978-3-642-23899-4, section 2.1. It
 converges to the same maximum or reports that it did not.
 """
@@ -16,6 +16,7 @@ converges to the same maximum or reports that it did not.
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import Any, Literal
 
 import numpy as np
@@ -23,7 +24,6 @@ from numpy.typing import NDArray
 
 from tournament_assets.foundation.errors import RatingError
 from tournament_assets.foundation.estimates import CELLS_AT_ONCE, Rating, Resampling
-from tournament_assets.ratings.compilation import compiled, vectorised
 from tournament_assets.ratings.intervals import BootstrapRatings
 from tournament_assets.ratings.matches import Matches, require_count
 
@@ -50,25 +50,33 @@ class Standing:
 
 def find_groups(
     links: NDArray[Any], *, connection: Literal["weak", "strong"] = "weak"
-) -> tuple[int, NDArray[np.int32]]:
+) -> tuple[int, NDArray[np.int64]]:
     """Return the number of connected groups of entrants, and the group of each entrant.
 
     Args:
         links: Whether, or how often, the row's entrant met or beat the column's, shape (n, n).
         connection: Whether a link leads both ways, or chains have to.
     """
-    # SciPy's graphs take half as long to load as Dagster.
-    from scipy.sparse.csgraph import connected_components
-
-    n_groups, group_of = connected_components(links, connection=connection)
-    return int(n_groups), group_of
+    reaches = chains_of_wins(links if connection == "strong" else links + links.T)
+    n = len(links)
+    first_member = np.where(reaches & reaches.T, np.arange(n), n).min(axis=1, initial=n)
+    members, group_of = np.unique(first_member, return_inverse=True)
+    return members.size, group_of
 
 
 def are_strongly_connected(wins: NDArray[np.float64]) -> NDArray[np.bool_]:
     """Return whether chains of wins connect everyone, for tables of shape (n_tables, n, n)."""
-    return np.array(
-        [find_groups(table > 0, connection="strong")[0] <= 1 for table in wins], dtype=np.bool_
-    )
+    are_connected = np.ones(len(wins), dtype=np.bool_)
+    links = wins > 0
+    # From the first entrant along wins, then against them.
+    for ways in (links, links.swapaxes(1, 2)):
+        reached = np.arange(wins.shape[1]) == np.zeros((len(wins), 1))
+        n_before = 0
+        while n_before < (n_reached := int(np.count_nonzero(reached))) < reached.size:
+            n_before = n_reached
+            reached = reached | (reached[:, :, None] & ways).any(axis=1)
+        are_connected &= reached.all(axis=1)
+    return are_connected
 
 
 def find_standing(wins: NDArray[np.float64]) -> Standing:
@@ -184,6 +192,19 @@ class ResampledWins:
             resampling,
             lambda: PromptResamples(matches, seed=resampling.seed).draw,
         )
+
+    def drawn_once(self) -> "ResampledWins":
+        """Return the same with its resamples in memory, where that is little."""
+        n_tables = self.resampling.n
+        if not 0 < n_tables * self.wins.size <= CELLS_AT_ONCE:
+            return self
+        tables = self.start()(n_tables)
+
+        def start() -> DrawWins:
+            remaining = iter(tables)
+            return lambda n_more: np.array([*islice(remaining, n_more)])
+
+        return replace(self, start=start)
 
     def plus(self, wins: NDArray[np.float64]) -> "ResampledWins":
         """Return the same with further wins in every table, shape (n_entrants, n_entrants)."""
@@ -367,6 +388,7 @@ UNSETTLED = 2
 _MAX_CHORD_STEPS = 60
 _DRAWN_AT_ONCE = 65_536
 _SLOWEST_SHRINKING = 0.7
+_CELLS_IN_CACHE = 16_384
 _LAST_STEP = 1e-12  # in log strength: what is left to go is at most three times as far
 
 
@@ -404,92 +426,39 @@ class SimplifiedNewton:
             Logarithms of the strengths, shape (n_tables, n), and the status of each table: FITTED,
             or UNCONNECTED or UNSETTLED, where its strengths mean nothing.
         """
-        strengths = np.tile(self.strengths, (len(tables), 1))
-        outcomes = np.empty(len(tables), dtype=np.int64)
-        _fit(np.ascontiguousarray(tables), self.inverse, strengths, outcomes)
+        at_once = max(1, _CELLS_IN_CACHE // max(1, tables[0].size))
+        parts = [
+            self._climb(tables[start : start + at_once]) for start in range(0, len(tables), at_once)
+        ]
+        strengths, outcomes = (np.concatenate(column) for column in zip(*parts, strict=True))
         return strengths - strengths.mean(axis=1, keepdims=True), outcomes
 
-
-@compiled
-def _is_connected(wins: NDArray[np.float64]) -> bool:
-    # Two walks from the first entrant: along wins, then against them.
-    n_entrants = wins.shape[0]
-    waiting = np.zeros(n_entrants, dtype=np.int64)
-    for backwards in (False, True):
-        reached = np.zeros(n_entrants, dtype=np.bool_)
-        reached[0] = True
-        n_reached = 1
-        n_walked = 0
-        while n_walked < n_reached < n_entrants:
-            here = waiting[n_walked]
-            n_walked += 1
-            for there in range(n_entrants):
-                beaten = wins[there, here] if backwards else wins[here, there]
-                if beaten > 0 and not reached[there]:
-                    reached[there] = True
-                    waiting[n_reached] = there
-                    n_reached += 1
-        if n_reached < n_entrants:
-            return False
-    return True
-
-
-@vectorised
-def _climb(
-    wins: NDArray[np.float64], inverse: NDArray[np.float64], strengths: NDArray[np.float64]
-) -> int:
-    n_entrants = strengths.size
-    matches = np.empty((n_entrants, n_entrants))
-    won = np.zeros(n_entrants)
-    for entrant in range(n_entrants):
-        for opponent in range(n_entrants):
-            matches[entrant, opponent] = wins[entrant, opponent] + wins[opponent, entrant]
-            won[entrant] += wins[entrant, opponent]
-    scores = np.empty(n_entrants)
-    shares = np.empty(n_entrants)
-    step = np.empty(n_entrants)
-    width = np.inf
-    for _ in range(_MAX_CHORD_STEPS):
-        # With s = exp(strength), someone expects s * sum(matches / (s + s of the opponent)) wins.
-        for entrant in range(n_entrants):
-            scores[entrant] = math.exp(strengths[entrant])
-            shares[entrant] = 0.0
-            step[entrant] = 0.0
-        for opponent in range(n_entrants):
-            score = scores[opponent]
-            for entrant in range(n_entrants):
-                shares[entrant] += matches[opponent, entrant] / (score + scores[entrant])
-        for entrant in range(n_entrants):
-            surplus = won[entrant] - scores[entrant] * shares[entrant]
-            for moved in range(n_entrants):
-                step[moved] += inverse[entrant, moved] * surplus
-        lowest = highest = step[0]
-        for entrant in range(n_entrants):
-            strengths[entrant] += step[entrant]
-            lowest = min(lowest, step[entrant])
-            highest = max(highest, step[entrant])
-        before = width
-        width = highest - lowest
-        if width < _LAST_STEP:
-            return FITTED
-        # Written so that NaN is unsettled, too.
-        if not width < _SLOWEST_SHRINKING * before:
-            return UNSETTLED
-    return UNSETTLED
-
-
-@vectorised
-def _fit(
-    tables: NDArray[np.float64],
-    inverse: NDArray[np.float64],
-    strengths: NDArray[np.float64],
-    outcomes: NDArray[np.int64],
-) -> None:
-    for index in range(len(tables)):
-        if _is_connected(tables[index]):
-            outcomes[index] = _climb(tables[index], inverse, strengths[index])
-        else:
-            outcomes[index] = UNCONNECTED
+    def _climb(self, tables: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+        outcomes = np.where(are_strongly_connected(tables), UNSETTLED, UNCONNECTED)
+        strengths = np.tile(self.strengths, (len(tables), 1))
+        climbing = np.flatnonzero(outcomes == UNSETTLED)
+        wins = tables if climbing.size == len(tables) else tables[climbing]
+        won = tables.sum(axis=2)
+        width = np.full(climbing.size, np.inf)
+        for _ in range(_MAX_CHORD_STEPS):
+            # With s = exp(strength), someone expects s * sum(matches / (s + s of the other)) wins,
+            # and each of the matches is a win of one of the two.
+            with np.errstate(all="ignore"):
+                scores = np.exp(strengths[climbing])
+                shares = wins / (scores[:, :, None] + scores[:, None, :])
+                expected = scores * (shares.sum(axis=2) + shares.sum(axis=1))
+                steps = (won[climbing] - expected) @ self.inverse
+                strengths[climbing] += steps
+                before, width = width, np.ptp(steps, axis=1)
+            is_fitted = width < _LAST_STEP
+            outcomes[climbing[is_fitted]] = FITTED
+            # Written so that NaN is unsettled, too.
+            goes_on = ~is_fitted & (width < _SLOWEST_SHRINKING * before)
+            if not goes_on.any():
+                break
+            if not goes_on.all():
+                climbing, width, wins = climbing[goes_on], width[goes_on], wins[goes_on]
+        return strengths, outcomes
 
 
 class PromptResamples:

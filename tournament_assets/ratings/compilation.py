@@ -11,28 +11,14 @@ def compiled(function: Kernel) -> Kernel:
 
     A kernel may call only kernels of its own file: numba notices an edit of that file alone.
     """
-    return _compile(function)
-
-
-def vectorised(function: Kernel) -> Kernel:
-    """Compile a function so that its loops over arrays become vector instructions.
-
-    A division by zero gives infinity or NaN and no error. Rounding stays that of one operation
-    after the other, on every processor.
-    """
-    return _compile(function, error_model="numpy")
-
-
-def _compile(function: Kernel, **options: Any) -> Kernel:
-    return cast("Kernel", _Kernel(function, {"nogil": True, **options}))
+    return cast("Kernel", _Kernel(function))
 
 
 class _Kernel(Generic[Kernel]):
     """A function that is compiled when it is first called, so that importing it takes no numba."""
 
-    def __init__(self, function: Kernel, options: dict[str, Any]) -> None:
+    def __init__(self, function: Kernel) -> None:
         self.py_func = function
-        self._options = options
         self._dispatcher: Kernel | None = None
 
     def __call__(self, *arguments: Any, **named: Any) -> Any:
@@ -52,9 +38,9 @@ class _Kernel(Generic[Kernel]):
         from numba import njit
 
         try:
-            return cast("Kernel", njit(cache=True, **self._options)(self.py_func))
+            return cast("Kernel", njit(cache=True, nogil=True)(self.py_func))
         except RuntimeError:
             # numba tries the package's folder and then the user's cache folder, and refuses when it
             # may write to neither, as in a locked-down container. Compiling again still works
             # there.
-            return cast("Kernel", njit(**self._options)(self.py_func))
+            return cast("Kernel", njit(nogil=True)(self.py_func))

@@ -13,16 +13,14 @@ bootstrap", https://doi.org/10.1080/00031305.2015.1089789 (the expanded percenti
 
 import math
 from dataclasses import dataclass
+from statistics import NormalDist
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tournament_assets.foundation.errors import InputError
 from tournament_assets.foundation.estimates import Rating
-from tournament_assets.ratings.matches import (
-    require_confidence,
-    require_count,
-)
+from tournament_assets.ratings.matches import require_confidence, require_count
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -97,10 +95,7 @@ def two_sided_quantile(confidence: float, *, degrees_of_freedom: int) -> float:
     """
     require_confidence(confidence)
     require_count("degrees_of_freedom", degrees_of_freedom)
-    # Imported here, so that loading the definitions does not pay for it.
-    from scipy.special import stdtrit
-
-    return float(stdtrit(degrees_of_freedom, 0.5 + confidence / 2))
+    return student_quantile((1 - confidence) / 2, degrees_of_freedom)
 
 
 def can_tell(confidence: float, *, n_units: int, n_pairs: int = 1) -> bool:
@@ -182,3 +177,64 @@ def _have_spread(samples: NDArray[np.float64]) -> NDArray[np.bool_]:
     close = 1e-9 * np.maximum(1.0, np.abs(np.where(np.isfinite(low), low, 0.0)))
     spreads: NDArray[np.bool_] = (low < high) & (low + close < high)
     return spreads
+
+
+_MANY = 1_000
+_MOST_STEPS, _MOST_TERMS = 100, 10_000
+_CLOSE = 1e-15  # the rounding of a few operations
+_LEAST_TAIL = 1e-100  # far beyond what resamples can show
+
+
+def student_quantile(tail: float, degrees_of_freedom: int) -> float:
+    """Return the number that Student's t exceeds with a probability of at most a half.
+
+    SciPy would take as long to load as a rating takes. The tail is an incomplete beta function,
+    summed as a continued fraction: Abramowitz and Stegun, "Handbook of Mathematical Functions",
+    26.5.8 and 26.7.1, https://personal.math.ubc.ca/~cbm/aands/, by Lentz's method,
+    https://doi.org/10.1364/AO.15.000668.
+
+    Args:
+        tail: The probability; less than 1e-100 counts as that.
+        degrees_of_freedom: At least 1.
+    """
+    tail = max(tail, _LEAST_TAIL)
+    # Of the logarithm of the tail by that of the number Newton's steps cannot miss: it is concave.
+    quantile = max(-NormalDist().inv_cdf(tail), 1e-3)
+    for _ in range(_MOST_STEPS):
+        exceeds, density = _tail_and_density(quantile, degrees_of_freedom)
+        step = math.log(exceeds / tail) * exceeds / (quantile * density)
+        quantile *= math.exp(step)
+        if abs(step) < _CLOSE * 8:
+            break
+    return quantile
+
+
+def _tail_and_density(value: float, degrees_of_freedom: int) -> tuple[float, float]:
+    half, square = degrees_of_freedom / 2, value * value / degrees_of_freedom
+    within, beyond = 1 / (1 + square), square / (1 + square)
+    log_within = -math.log1p(square)
+    # For many degrees their difference would be lost in the rounding of the two: 6.1.47.
+    ratio = math.log(half) / 2 - 1 / (8 * half) + 1 / (192 * half**3)
+    if half < _MANY:
+        ratio = math.lgamma(half + 0.5) - math.lgamma(half)
+    scale = ratio - math.log(math.pi) / 2
+    density = math.exp(scale + (half + 0.5) * log_within) / math.sqrt(degrees_of_freedom)
+    front = math.exp(scale + half * log_within) * math.sqrt(beyond)
+    # Of the two sums that give the tail, this is the one that converges.
+    if within < (half + 1) / (half + 2.5):
+        return front * _sum(within, half, 0.5) / (2 * half), density
+    return 0.5 - front * _sum(beyond, 0.5, half), density
+
+
+def _sum(x: float, a: float, b: float) -> float:
+    value, upper, lower = 1.0, 1.0, 0.0
+    for m in range(_MOST_TERMS):
+        odd = -(a + m) * (a + b + m) * x / ((a + 2 * m) * (a + 2 * m + 1))
+        even = (m + 1) * (b - m - 1) * x / ((a + 2 * m + 1) * (a + 2 * m + 2))
+        for term in (odd, even):
+            lower = 1 / (1 + term * lower)
+            upper = 1 + term / upper
+            value *= upper * lower
+        if abs(upper * lower - 1) < _CLOSE:
+            break
+    return 1 / value

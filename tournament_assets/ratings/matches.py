@@ -11,7 +11,7 @@ import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import compress
+from itertools import combinations, compress
 from typing import Any
 
 import numpy as np
@@ -426,6 +426,42 @@ def pairwise_winrates(judgments: Iterable[Judgment]) -> list[WinRateRow]:
         )
         for pair, counts in sorted(outcomes.items())
         for dimension, entrant_a, entrant_b in [pair]
+    ]
+
+
+def rows_of_pairs(
+    entrants: Sequence[str],
+    *,
+    won: NDArray[np.float64],
+    ties: NDArray[np.float64],
+    gained: NDArray[np.float64],
+    dimension: str,
+) -> list[WinRateRow]:
+    """Return how every two entrants that met fared, sorted by their names.
+
+    Args:
+        won: How often the row's entrant won outright, shape (n, n).
+        ties: How often neither won, shape (n, n), symmetric.
+        gained: The row's entrant's share of the wins, shape (n, n).
+    """
+    in_order = sorted(range(len(entrants)), key=entrants.__getitem__)
+    met = won + won.T + ties
+    return [
+        WinRateRow(
+            dimension=dimension,
+            entrant_a=entrants[a],
+            entrant_b=entrants[b],
+            wins_a=int(won[a, b]),
+            wins_b=int(won[b, a]),
+            ties=int(ties[a, b]),
+            inconsistent=0,
+            same_text=0,
+            unjudged=0,
+            judged=int(met[a, b]),
+            win_rate_a=float(gained[a, b] / met[a, b]),
+        )
+        for a, b in combinations(in_order, 2)
+        if met[a, b]
     ]
 
 

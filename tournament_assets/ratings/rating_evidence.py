@@ -50,6 +50,11 @@ class Evidence:
         )
 
     @property
+    def n_prompts(self) -> int:
+        """How many prompts were judged."""
+        return len(self.matches.prompts) if self.tables is None else self.tables.n_prompts
+
+    @property
     def by_sample(self) -> Matches:
         """One match for every sample of a prompt."""
         return self.matches if self.samples is None else self.samples
@@ -71,6 +76,8 @@ class RatingMethod:
             elsewhere all differences count.
         interval: The method that gives the interval beside its ratings, if it is another one.
         beside: The method whose fit gives it as well; its rows rate no entrants.
+        from_counts: Whether it needs only how often two entrants won, lost and tied, with resamples
+            of that, and not each match.
     """
 
     name: str
@@ -83,6 +90,7 @@ class RatingMethod:
     noise: str = ""
     interval: str = ""
     beside: str = ""
+    from_counts: bool = False
 
     def __str__(self) -> str:
         return f"{self.title} {self.counts}"

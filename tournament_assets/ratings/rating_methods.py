@@ -134,10 +134,8 @@ def _davidson(evidence: Evidence) -> list[RatingRow]:
         unrated = (Rating(note=reason, entrant=name) for name in matches.entrants)
         return rows_of_ratings(unrated, DAVIDSON)
     fit = fit_davidson(matches, initial_rating=evidence.settings.initial_rating)
-    rows = rows_of_ratings(
-        (replace(each, n=len(matches.prompts)) for each in fit.ratings), DAVIDSON
-    )
-    ties = Rating(fit.tie_parameter, n=len(matches.prompts), entrant=TIES)
+    rows = rows_of_ratings((replace(each, n=evidence.n_prompts) for each in fit.ratings), DAVIDSON)
+    ties = Rating(fit.tie_parameter, n=evidence.n_prompts, entrant=TIES)
     return [*rows, row_of_rating(ties, TIES)]
 
 
@@ -236,6 +234,7 @@ _IN_ORDER = (
         _bradley_terry,
         counts="counts a pair without a winner as half a win for each",
         interval=SANDWICH,
+        from_counts=True,
     ),
     RatingMethod(
         SANDWICH,
@@ -258,6 +257,7 @@ _IN_ORDER = (
         "the rating with ties at a rate of their own",
         _davidson,
         counts="gives ties a rate of their own and goes by wins against losses",
+        from_counts=True,
     ),
     RatingMethod(TIES, "tie parameter", "Davidson's rate of ties", beside=DAVIDSON),
     RatingMethod(

@@ -201,7 +201,6 @@ def claimed(pairs: Sequence[WinRateRow], standings: Standings) -> list[WinRateRo
                 difference=claim.difference.value,
                 difference_low=claim.difference.low,
                 difference_high=claim.difference.high,
-                more_prompts=claim.more_prompts,
             )
         )
     return rows

@@ -1,4 +1,4 @@
-"""Which entrants are significantly above which: shares of resamples, places, and groups.
+"""Which entrants are significantly above which: places and groups.
 
 Two entrants judged on the same prompts share the prompts' luck, so the difference of their ratings
 is known more precisely than either rating: their intervals may overlap although one is clearly
@@ -25,7 +25,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tournament_assets.foundation.errors import InputError
-from tournament_assets.ratings.intervals import BootstrapRatings, PercentileInterval, can_tell
+from tournament_assets.ratings.intervals import (
+    BootstrapRatings,
+    PercentileInterval,
+    can_tell,
+    student_quantile,
+)
 from tournament_assets.ratings.matches import require_confidence
 
 _SMALL = 1e-6
@@ -69,32 +74,6 @@ class SeparatedEntrants:
     is_above: NDArray[np.bool_]
     ranks: tuple[RankedEntrant, ...]
     groups: tuple[tuple[str, ...], ...]
-
-
-def shares_above(bootstrap: BootstrapRatings) -> NDArray[np.float64]:
-    """Return the share of resamples in which the row's entrant rated above the column's.
-
-    This is not the probability that one entrant is better; a share of at least 97.5 % corresponds
-    to a 95 % interval of the difference that excludes 0. Equal ratings are halves. Infinite ones
-    are above, or below, all finite ones; two of the same sign, unknown ones, and resamples of a
-    single prompt say nothing.
-
-    Returns:
-        Shape (n_entrants, n_entrants); NaN where no resample says.
-    """
-    ratings = bootstrap.ratings
-    n = len(bootstrap.entrants)
-    above = np.full((n, n), np.nan)
-    for row in range(n):
-        for column in range(row):
-            difference = _differences(ratings[:, row], ratings[:, column])
-            if bootstrap.n_prompts < 2:
-                difference = np.full(difference.size, np.nan)
-            finite = difference[~np.isnan(difference)]
-            if finite.size:
-                share = float((finite > 0).mean() + (finite == 0).mean() / 2)
-                above[row, column], above[column, row] = share, 1 - share
-    return above
 
 
 def separate_entrants(
@@ -222,9 +201,6 @@ def _simultaneous(
     The quantile is widened from the normal distribution to Student's t, and the spread by
     sqrt(n / (n - 1)), as `expanded_percentile_interval` does for one rating.
     """
-    # Imported here, so that loading the definitions does not pay for it.
-    from scipy.special import ndtr, stdtrit
-
     n_samples, n_pairs = len(ratings), first.size
     middle, spread, agreed = np.zeros(n_pairs), np.zeros(n_pairs), np.zeros(n_pairs)
     largest = np.zeros(n_samples)
@@ -251,8 +227,9 @@ def _simultaneous(
     low, high = np.full(n_pairs, -np.inf), np.full(n_pairs, np.inf)
     rank, spreads = math.ceil(confidence * (n_samples + 1)), spread > 0
     if spreads.any() and rank <= n_samples:
-        tail = ndtr(-np.sort(largest)[rank - 1])
-        reach = -stdtrit(n_units - 1, tail) * math.sqrt(n_units / (n_units - 1)) * spread
+        tail = math.erfc(np.sort(largest)[rank - 1] / math.sqrt(2)) / 2
+        quantile = student_quantile(tail, n_units - 1)
+        reach = quantile * math.sqrt(n_units / (n_units - 1)) * spread
         low[spreads], high[spreads] = (middle - reach)[spreads], (middle + reach)[spreads]
     return PercentileInterval(low, high), agreed
 

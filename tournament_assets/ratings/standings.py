@@ -20,7 +20,6 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cached_property
 from itertools import combinations
-from statistics import NormalDist
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,11 +35,7 @@ from tournament_assets.ratings.bradley_terry import (
     rate_resamples,
     rate_wins,
 )
-from tournament_assets.ratings.intervals import (
-    PercentileInterval,
-    sampling_intervals,
-    two_sided_quantile,
-)
+from tournament_assets.ratings.intervals import PercentileInterval, sampling_intervals
 from tournament_assets.ratings.significance import (
     SeparatedEntrants,
     arrange,
@@ -49,18 +44,10 @@ from tournament_assets.ratings.significance import (
 
 _DECIMALS = 1
 """Decimals with which ratings are shown; ratings that are then equal share a rank."""
-_LEFT = 0.2
-"""How probably a pair may be left undecided by the prompts that are said to decide."""
-_BISECTIONS = 30
-"""The number of prompts is then found to a part in a thousand million."""
 _SMALL = 1e-6
 """Elo points. Fits stop within a small part of this, so smaller differences count as 0."""
 _LEAST_GAP = 1e-4
 """Elo points. A smaller lead counts as 0; this is far above the error of a fit."""
-_MOST_PROMPTS = 100_000
-"""A difference that needs more prompts than these is not said to need any number."""
-
-
 NO_INTERVAL = "no interval was made, since judging stopped early"
 """The note on a difference that has a decision and no interval."""
 
@@ -87,15 +74,12 @@ class PairClaim:
     Attributes:
         difference: The first's rating less the second's in Elo points, with its joint interval;
             without a value where one is not rated. A note says where no interval was made.
-        more_prompts: About how many more prompts would decide, with 80 % probability if the
-            difference is as estimated; None where the pair is decided or no number would.
     """
 
     first: str
     second: str
     claim: Claim
     difference: Estimate
-    more_prompts: int | None = None
 
     @property
     def turned(self) -> "PairClaim":
@@ -110,7 +94,6 @@ class PairClaim:
             self.first,
             _TURNED.get(self.claim, self.claim),
             replace(self.difference, value=value, low=low, high=high),
-            self.more_prompts,
         )
 
 
@@ -153,15 +136,12 @@ class Standings:
         """Every two entrants with a rank, the first before the second in their order."""
         is_placed = [standing.rank is not None for standing in self.entrants]
         pairs = list(combinations(np.flatnonzero(is_placed).tolist(), 2))
-        # The simultaneous intervals of all pairs are about as wide as Bonferroni's.
-        alone = 1 - (1 - self.confidence) / max(1, len(pairs))
         return tuple(
             _claim(
                 (self.entrants[first], self.entrants[second]),
                 self.differences.ends((first, second)),
                 int(self.is_better[first, second]) - int(self.is_better[second, first]),
                 within=self.equivalent_within,
-                confidence=alone,
             )
             for first, second in pairs
         )
@@ -191,6 +171,7 @@ def stand_entrants(
     Raises:
         InputError: If the confidence is not between 0 and 1, or no resample is asked for.
     """
+    tables = tables.drawn_once()
     rated = _rate(tables, initial_rating=initial_rating)
     order = _order(tables.wins, [each.value for each in rated])
     if decided is not None:
@@ -408,7 +389,6 @@ def _claim(
     sign: int,
     *,
     within: float | None,
-    confidence: float,
 ) -> PairClaim:
     """Return what is claimed of two entrants.
 
@@ -416,7 +396,6 @@ def _claim(
         ends: Of the joint interval of their difference, in Elo points.
         sign: 1 if the first is shown to be better, -1 if the second is, otherwise 0.
         within: The largest difference that does not matter; None if nobody can be equivalent.
-        confidence: Of the interval, for this pair alone.
     """
     first, second = pair
     has_value = first.value is not None and second.value is not None
@@ -427,49 +406,9 @@ def _claim(
         high = None if high is None else max(high, 0.0)
     difference = Estimate(value, low, high, first.n, NO_INTERVAL if within is None else None)
     claim = {1: Claim.FIRST_BETTER, -1: Claim.SECOND_BETTER, 0: Claim.UNDECIDED}[sign]
-    needed = None
-    if not sign and within is not None:
-        if all(end is not None and abs(end) <= within for end in (low, high)):
-            claim = Claim.EQUIVALENT
-        else:
-            needed = more_prompts(difference, within=within, confidence=confidence)
-    return PairClaim(first.entrant, second.entrant, claim, difference, needed)
-
-
-def more_prompts(difference: Estimate, *, within: float, confidence: float) -> int | None:
-    """Return about how many more prompts would decide, or None if no number below 100,000 would.
-
-    That many make one of the two better, or both equivalent, with 80 % probability if the
-    difference is as estimated. Half the width of the interval is a number of standard errors, which
-    shrink as 1 / sqrt(n); the estimate is taken as normal. The number is rounded up to two digits.
-
-    Args:
-        difference: In Elo points, with an interval that holds 0, and n prompts.
-        within: The largest difference that does not matter.
-        confidence: Of the interval, for this pair alone.
-    """
-    if difference.value is None or difference.low is None or difference.high is None:
-        return None
-    half = (difference.high - difference.low) / 2
-    quantile = two_sided_quantile(confidence, degrees_of_freedom=max(1, difference.n - 1))
-    # Everything is decided once the interval is half as wide as the equivalent differences.
-    decides, error = within / 2 / quantile, half / quantile
-    for _ in range(_BISECTIONS):
-        middle = (decides + error) / 2
-        if _chance_undecided(difference.value, middle, within=within, quantile=quantile) > _LEFT:
-            error = middle
-        else:
-            decides = middle
-    if (n := difference.n * (half / quantile / decides) ** 2) > _MOST_PROMPTS:
-        return None
-    more = max(1.0, n - difference.n)
-    step = int(10 ** max(0, math.floor(math.log10(more)) - 1))
-    return math.ceil(more / step) * step
-
-
-def _chance_undecided(difference: float, error: float, *, within: float, quantile: float) -> float:
-    """Return how probably an estimate is neither far enough from 0 nor near enough to it."""
-    far = quantile * error
-    near = min(far, max(0.0, within - far))
-    below = NormalDist(difference, error).cdf
-    return below(far) - below(near) + below(-near) - below(-far)
+    is_near = within is not None and all(
+        end is not None and abs(end) <= within for end in (low, high)
+    )
+    if is_near and not sign:
+        claim = Claim.EQUIVALENT
+    return PairClaim(first.entrant, second.entrant, claim, difference)

@@ -13,7 +13,7 @@ from itertools import combinations
 from typing import Annotated, Literal
 
 from tournament_assets.foundation.estimates import Estimate
-from tournament_assets.foundation.formatting import Display, format_count, format_interval
+from tournament_assets.foundation.formatting import Display, expected_share, format_interval
 from tournament_assets.ratings.rating_tables import LEVEL
 from tournament_assets.ratings.standings import NO_INTERVAL, Claim
 from tournament_assets.tournament.asset_rows import LeaderboardRow, WinRateRow
@@ -55,12 +55,6 @@ class PairRecord:
         return self.judged + self.same_text
 
     @property
-    def is_weighed(self) -> bool:
-        """Whether counts do not give the share: pairs stand for several, or judges disagree."""
-        halves = self.ties + self.inconsistent + self.same_text
-        return abs((self.share or 0.0) * self.settled - self.wins - halves / 2) > 1e-6
-
-    @property
     def is_all_same_text(self) -> bool:
         """Whether all their responses are the same, so that nothing can tell the two apart."""
         return self.same_text > 0 and self.same_text == self.settled + self.unjudged
@@ -75,7 +69,6 @@ class PairStatement:
             only where decisions go in a circle.
         difference: The upper one's rating less the lower one's, with its joint interval; where
             none was made, a note says why.
-        more_prompts: About how many more prompts would decide; None where none is known to.
         record: How the upper one fared.
     """
 
@@ -83,7 +76,6 @@ class PairStatement:
     lower: Annotated[str, Display("lower")]
     claim: Annotated[PairWord, Display("claim")]
     difference: Estimate
-    more_prompts: Annotated[int | None, Display("more prompts", format_count)]
     record: PairRecord
 
     @property
@@ -102,10 +94,16 @@ class PairStatement:
         return self.claim in ("better", "worse")
 
     @property
+    def is_against_record(self) -> bool:
+        """Whether the one that is rated lower has more than half of the pairs of the two."""
+        share, lead = self.record.share, self.difference.value
+        return share is not None and lead is not None and (share - 0.5) * lead < 0
+
+    @property
     def expected(self) -> Estimate:
         """The upper one's expected share of the wins: its Elo difference as a probability."""
         value, low, high = (
-            None if points is None else float(1 / (1 + 10 ** (-points / 400)))
+            None if points is None else expected_share(points)
             for points in (self.difference.value, self.difference.low, self.difference.high)
         )
         return Estimate(value, low, high, self.difference.n)
@@ -132,6 +130,16 @@ def mark(text: str, pair: Sequence[str], rows: Sequence[LeaderboardRow]) -> str:
     """Return what is said of two entrants, marked where their claim stands against the ratings."""
     is_against = any({*names} == {*pair} for names in against_ratings(rows))
     return f"{text}, against the ratings" if is_against else text
+
+
+def claim_words(
+    pair: PairStatement, rows: Sequence[LeaderboardRow], *, equivalent_within: float
+) -> str:
+    """Return a claim with its margin, marked where others of their results say the opposite."""
+    is_equivalent = pair.claim == "equivalent"
+    margin = f" within ±{equivalent_within:g} Elo points" if is_equivalent else ""
+    words = mark(f"{pair.claim}{margin}", (pair.upper, pair.lower), rows)
+    return f"{words}; rated against their own pairs" if pair.is_against_record else words
 
 
 def pair_records(win_rates: Iterable[WinRateRow]) -> dict[tuple[str, str], PairRecord]:
@@ -274,18 +282,6 @@ class Statements:
         return self.leader is not None and self.leader.stops is not None
 
     @property
-    def nearest(self) -> PairStatement | None:
-        """Where several may be first, the undecided pair with the first of the fewest prompts."""
-        names = self.top
-        pairs = [self.pairs[names[0], name] for name in names[1:]]
-        prompts = [
-            (pair.more_prompts, pair.lower)
-            for pair in pairs
-            if pair.claim == "undecided" and pair.more_prompts is not None
-        ]
-        return self.pairs[names[0], min(prompts)[1]] if prompts else None
-
-    @property
     def best_rests_on(self) -> tuple[str, ...]:
         """The prompts without which a best entrant is not first alone; none if nobody is best."""
         return self.leader.lead_rests_on if self.leader and self.best else ()
@@ -331,7 +327,7 @@ def _pair(upper: LeaderboardRow, lower: LeaderboardRow, row: WinRateRow | None) 
     elif upper.entrant_id in lower.shown_above:
         claim = "worse"
     if row is None:
-        return PairStatement(*names, claim, Estimate(), None, PairRecord())
+        return PairStatement(*names, claim, Estimate(), PairRecord())
     if row.claim == Claim.EQUIVALENT:
         claim = "equivalent"
     record = pair_records([row])[names]
@@ -340,7 +336,7 @@ def _pair(upper: LeaderboardRow, lower: LeaderboardRow, row: WinRateRow | None) 
         value, high, low = (None if end is None else -end for end in (value, low, high))
     note = None if upper.stops is None else NO_INTERVAL
     difference = Estimate(value, low, high, record.settled, note)
-    return PairStatement(*names, claim, difference, row.more_prompts, record)
+    return PairStatement(*names, claim, difference, record)
 
 
 MOST_PAIRS = 8

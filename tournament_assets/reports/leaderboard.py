@@ -156,21 +156,24 @@ def leaderboard_sections(
     *,
     confidence: float,
     equivalent_within: float,
+    next_steps: Sequence[str] = (),
 ) -> list[ReportSection]:
     """Return the verdict, table and Elo ratings of each dimension, and notes on reading them.
 
     Args:
         rows: Rows of table "leaderboard", of one dimension or several.
-        win_rates: Rows of table "win_rates" of the same dimensions; for the leader's record against
-            the next.
+        win_rates: Rows of table "win_rates" of the same dimensions; for the differences and
+            records of every two.
         confidence: With which all claims of a dimension hold together.
         equivalent_within: The largest difference that does not matter, in Elo points.
+        next_steps: What to do next, a sentence each.
     """
-    terms = {"confidence": confidence, "equivalent_within": equivalent_within}
     share = format_confidence(confidence)
     sections = []
     for dimension, members in by_dimension(rows).items():
-        verdict = verdict_sentence(members, win_rates, dimension=dimension, **terms)
+        verdict = verdict_sentence(
+            members, win_rates, dimension=dimension, equivalent_within=equivalent_within
+        )
         table = (dimension, leaderboard_cells(members))
         sections += [
             ReportSection("", (verdict,), (table,)),
@@ -183,7 +186,8 @@ def leaderboard_sections(
         f"places and letters ({share}, all pairs together): within a letter neither of two is "
         "better.",
     )
-    return [*sections, ReportSection("", notes, is_note=True)]
+    what_next = [ReportSection("What next", tuple(next_steps))] if next_steps else []
+    return [*sections, *what_next, ReportSection("", notes, is_note=True)]
 
 
 def _elo_sentences(rows: Sequence[LeaderboardRow]) -> tuple[str, ...]:

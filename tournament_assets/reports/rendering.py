@@ -13,9 +13,8 @@ import html
 import json
 import re
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from jinja2 import ChoiceLoader, Environment, FileSystemLoader, PrefixLoader, StrictUndefined
 from markupsafe import Markup
 
 from tournament_assets.foundation.extensions import added_folders
@@ -23,6 +22,7 @@ from tournament_assets.foundation.formatting import (
     format_confidence,
     format_gap,
     format_kappa,
+    format_margin,
     format_plural,
     format_proportion,
     format_rate,
@@ -31,6 +31,9 @@ from tournament_assets.foundation.formatting import (
     join_names,
     name_some,
 )
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
 
 # Escape only what would begin markup, so that the source stays readable: underscores inside words,
 # common in ids, mean nothing; lists and rules begin only at the start of a line.
@@ -179,12 +182,15 @@ def render_macro(name: str, macro: str, *values: Any) -> str:
 
 
 @functools.cache
-def _plain_environment() -> Environment:
+def _plain_environment() -> "Environment":
     return _environment().overlay(autoescape=False, finalize=_on_one_line)
 
 
 @functools.cache
-def _environment() -> Environment:
+def _environment() -> "Environment":
+    # Loaded here, because most commands fill no template.
+    from jinja2 import ChoiceLoader, Environment, FileSystemLoader, PrefixLoader, StrictUndefined
+
     def markdown_text(value: object) -> Markup:
         return Markup(escape_markdown(str(value)))  # noqa: S704 (escaped on this very line)
 
@@ -223,6 +229,7 @@ def _environment() -> Environment:
         "rate": format_rate,
         "confidence": format_confidence,
         "kappa": format_kappa,
+        "margin": format_margin,
         "latex": escape_latex,
         "tex": break_latex,
         "num": "\\num{{{}}}".format,

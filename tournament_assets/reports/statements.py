@@ -1,4 +1,4 @@
-"""What is said of a dimension's entrants: six forms, each with the entrants and numbers it tells.
+"""What is said of a dimension's entrants: some forms, each with the entrants and numbers it tells.
 
 They follow from the claims on every two entrants (see `claims`), and one template renders them
 wherever they are read: page, Markdown, console and notebook. Nothing reads a rendered sentence.
@@ -8,11 +8,11 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from typing import Literal, get_args
+from typing import Literal
 
+from tournament_assets.audits.more_prompts import MorePrompts
 from tournament_assets.reports.claims import (
     MOST_PAIRS,
-    PairRecord,
     PairStatement,
     PairWord,
     Statements,
@@ -83,36 +83,14 @@ class Undecided(Statement):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class First(Statement):
-    """Who is of the first rank, and what is claimed of the first and all others but its copies.
+class Fragile(Statement):
+    """Few prompts on which the first place of a best entrant rests.
 
     Attributes:
-        next: The next that wrote something else than the first.
-        is_shared: Whether the next has the first rank, too; copies of the first are not named then.
-        is_judged: Whether the judge settled a pair of two of them.
-        gap: How much higher the first is rated than the next, in Elo points; None where others have
-            its rank, or somebody has no rating.
-        record: How the first fared against the next; None where no pair is settled, or more share
-            the first rank.
-        better: Whom the first is better than; so `equivalent` and `undecided`.
-        more_prompts: About how many more would decide between the first and the first undecided.
-        confidence: With which all claims hold together; None where judging decided.
-        margin: The largest difference that does not matter, in Elo points.
-        prompts: Without these a best entrant is not first alone.
+        prompts: Without these it is not first alone.
         at_least: No fewer prompts than these are enough for that.
     """
 
-    next: str
-    is_shared: bool
-    is_judged: bool
-    gap: float | None
-    record: PairRecord | None
-    better: Names
-    equivalent: Names
-    undecided: Names
-    more_prompts: int | None
-    confidence: float | None
-    margin: float
     prompts: Names
     at_least: int
 
@@ -147,6 +125,23 @@ class Careful(Statement):
     pairs: tuple[tuple[str, str], ...] = ()
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NextStep(Statement):
+    """What it takes to show who is best, or to leave few that may be; named is who may be now.
+
+    Attributes:
+        more: The prompts that it takes; None if the most that are counted are too few.
+        most: Those, in that case.
+        pairs: How many more pairs are judged then.
+        usd: What answering and judging costs at the prices of the run; None if not known.
+    """
+
+    more: MorePrompts | None = None
+    most: int = 0
+    pairs: int = 0
+    usd: float | None = None
+
+
 def answer(board: Statements, *, equivalent_within: float) -> tuple[Statement, ...]:
     """Return how a dimension ended, and what to be careful about; see also `verdict`.
 
@@ -156,48 +151,22 @@ def answer(board: Statements, *, equivalent_within: float) -> tuple[Statement, .
     return _outcome(board, equivalent_within), *_cautions(board)
 
 
-def verdict(
-    board: Statements, *, confidence: float, equivalent_within: float
-) -> tuple[Statement, ...]:
-    """Return who comes first and all that is claimed of it; the answer where nobody does.
+def verdict(board: Statements, *, equivalent_within: float) -> tuple[Statement, ...]:
+    """Return the answer, and what the first place of a best entrant rests on.
 
     Args:
-        confidence: With which all claims of the dimension hold together.
         equivalent_within: The largest difference that does not matter, in Elo points.
     """
-    leader, runner_up = board.leader, board.runner_up
-    if leader is None or runner_up is None or board.n_only_of_one_text or board.circle:
-        return answer(board, equivalent_within=equivalent_within)
-    is_shared = leader.rank == runner_up.rank
-    names = tuple(
-        row.entrant_id
-        for row in board.placed
-        if row.rank == leader.rank and not (is_shared and row.entrant_id in leader.same_answers_as)
-    )
-    others: dict[PairWord, Names] = dict.fromkeys(get_args(PairWord), ())
-    for row in board.placed[1:]:
-        if row.entrant_id not in leader.same_answers_as:
-            others[board.pairs[leader.entrant_id, row.entrant_id].claim] += (row.entrant_id,)
-    pair = board.pairs[leader.entrant_id, runner_up.entrant_id]
-    closest = [board.pairs[leader.entrant_id, name] for name in others["undecided"][:1]]
-    first = First(
+    answers = answer(board, equivalent_within=equivalent_within)
+    if board.leader is None or not board.best_rests_on:
+        return answers
+    fragile = Fragile(
         dimension=board.dimension,
-        names=names,
-        next=runner_up.entrant_id,
-        is_shared=is_shared,
-        is_judged=any(board.pairs[two].record.judged for two in combinations(names, 2)),
-        gap=pair.difference.value if names[1:] == () and board.is_rated_highest(leader) else None,
-        record=pair.record if pair.record.settled and not (is_shared and names[2:]) else None,
-        better=others["better"],
-        equivalent=others["equivalent"],
-        undecided=others["undecided"],
-        more_prompts=closest[0].more_prompts if closest else None,
-        confidence=None if leader.stops else confidence,
-        margin=equivalent_within,
+        names=board.best[:1],
         prompts=board.best_rests_on,
-        at_least=leader.lead_rests_on_at_least or 1,
+        at_least=board.leader.lead_rests_on_at_least or 1,
     )
-    return first, *_cautions(board)
+    return *answers, fragile
 
 
 def _outcome(board: Statements, equivalent_within: float) -> Statement:
@@ -218,7 +187,13 @@ def _outcome(board: Statements, equivalent_within: float) -> Statement:
     names = board.top
     below = board.beaten_by(names)
     pair = board.pairs[names[0], names[1]] if len(names) == 2 else None
-    if names and all(board.pairs[two].claim == "equivalent" for two in combinations(names, 2)):
+    # No prompt tells copies apart, so no interval of theirs says that they are equivalent.
+    others = (
+        board.pairs[two].claim
+        for two in combinations(names, 2)
+        if not board.pairs[two].record.is_all_same_text
+    )
+    if names and {*others} == {"equivalent"}:
         return Equivalent(
             dimension=on, names=names, margin=equivalent_within, beaten=below, pair=pair
         )
@@ -271,12 +246,11 @@ def verdict_sentence(
     win_rates: Sequence[WinRateRow] = (),
     *,
     dimension: str,
-    confidence: float,
     equivalent_within: float,
 ) -> str:
     """Return the verdict in words; `win_rates` may hold rows of other dimensions."""
     board = Statements.of(rows, win_rates, dimension=dimension)
-    return render(verdict(board, confidence=confidence, equivalent_within=equivalent_within))
+    return render(verdict(board, equivalent_within=equivalent_within))
 
 
 def render(statements: Sequence[Statement]) -> str:

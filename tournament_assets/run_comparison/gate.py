@@ -1,6 +1,7 @@
 """A gate for continuous integration: whether a run lets a candidate pass.
 
-The candidate passes if every dimension shows that it is not worse than the baseline by the margin.
+The candidate passes if every dimension shows that it is not worse than the baseline by the margin;
+since all must, each is held to the level of one.
 What can bias that difference leaves the gate undecided, never open: missing verdicts, a red light
 that says so of itself (`Measure.bias`), a judge that is one of the two, or is not a language model.
 What only costs power is named and blocks nothing: flips are what equal entrants cause.
@@ -23,7 +24,12 @@ from tournament_assets.audits.non_inferiority import (
 from tournament_assets.foundation.errors import InputError, Problems
 from tournament_assets.foundation.estimates import Estimate
 from tournament_assets.foundation.fingerprints import fingerprint_text
-from tournament_assets.foundation.formatting import format_confidence, join_names
+from tournament_assets.foundation.formatting import (
+    expected_share,
+    format_confidence,
+    format_share,
+    join_names,
+)
 from tournament_assets.foundation.json_lines import numbered_lines, parse_rows
 from tournament_assets.project.playing_judges import PlayingJudge
 from tournament_assets.reports.report_tables import Document, ReportSection, ReportTable
@@ -99,9 +105,8 @@ class GatedDimension:
 
     Attributes:
         test: The test against the baseline.
-        p_not_worse: Holm's adjusted p-value over all dimensions; from the wealth if the gate is
-            sequential.
-        p_worse: Likewise.
+        p_not_worse: The test's; from the wealth if the gate is sequential.
+        p_worse: Holm's adjusted p-value over all dimensions, since one that is worse closes it.
         passage: The decision on this dimension alone.
         doubts: Why it cannot be decided, whatever the numbers.
         amber: Lights on the judge that are too few to tell; they block nothing.
@@ -238,22 +243,20 @@ def _decide(
     settings: GateSettings,
     tests: Sequence[tuple[DifferenceTest, tuple[float, float]]],
 ) -> list[GatedDimension]:
-    not_worse, worse = (
-        holm({test.dimension: chances[side] for test, chances in tests}) for side in (0, 1)
-    )
+    worse = holm({test.dimension: chance for test, (_, chance) in tests})
     level = 1 - settings.confidence
     decided = []
-    for test, _ in tests:
+    for test, (not_worse, _) in tests:
         name = test.dimension
         doubts, harmless = _doubts(run, test, settings)
         passage = Passage.UNDECIDED
-        if not doubts and not_worse[name] <= level:
+        if not doubts and not_worse <= level:
             passage = Passage.NOT_WORSE
         elif not doubts and worse[name] <= level:
             passage = Passage.WORSE
         amber = tuple(_lights(run, name, TrustState.AMBER))
         decided.append(
-            GatedDimension(test, not_worse[name], worse[name], passage, doubts, amber, harmless)
+            GatedDimension(test, not_worse, worse[name], passage, doubts, amber, harmless)
         )
     return decided
 
@@ -423,13 +426,15 @@ def gate_sentences(gate: Gate) -> list[str]:
     """Describe the gate's decision, what leaves it undecided, and the number of earlier looks."""
     settings = gate.settings
     level = format_confidence(settings.confidence)
+    share = format_share(expected_share(-settings.margin))
+    margin = f"{settings.margin:g} Elo points (an expected win share of {share})"
     words = {
         Passage.NOT_WORSE: f"{settings.candidate} is not worse than {settings.baseline} by "
-        f"{settings.margin:g} Elo points or more, at {level} confidence",
+        f"{margin} or more, at {level} confidence",
         Passage.WORSE: f"{settings.candidate} is worse than {settings.baseline} by more than "
-        f"{settings.margin:g} Elo points, at {level} confidence",
+        f"{margin}, at {level} confidence",
         Passage.UNDECIDED: f"Undecided whether {settings.candidate} is worse than "
-        f"{settings.baseline} by {settings.margin:g} Elo points",
+        f"{settings.baseline} by {margin}",
     }
     sentences = [f"{words[gate.passage]} (exit code {gate.passage.exit_code})."]
     doubted: dict[str, list[str]] = {}

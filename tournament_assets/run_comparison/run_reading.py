@@ -5,13 +5,14 @@ not want to keep or share; then it is unknown whether the responses of two runs 
 """
 
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from tournament_assets.foundation.errors import InputError, Problems
 from tournament_assets.foundation.estimates import Rating
+from tournament_assets.foundation.extensions import added_rows
 from tournament_assets.foundation.fingerprints import fingerprint, fingerprint_text
 from tournament_assets.foundation.json_lines import numbered_lines, parse_object
 from tournament_assets.reports.csv_tables import read_csv_table
@@ -81,6 +82,28 @@ def read_finished_runs(folders: Sequence[Path]) -> list[FinishedRun]:
     runs = [_Reader(folder, problems).read() for folder in folders]
     problems.raise_if_any()
     return [run for run in runs if run is not None]
+
+
+RunReader = Callable[[Sequence[Path], Mapping[str, Any]], FinishedRun]
+"""Reads other tools' files as a run, given how."""
+
+
+def read_run(paths: Sequence[Path], reading: Mapping[str, Any]) -> FinishedRun:
+    """Read one run directory, or the results in other tools' files as a run.
+
+    Args:
+        reading: How to read such results, where their columns do not show it.
+
+    Raises:
+        InputError: With everything that is wrong with the files.
+    """
+    are_files = all(path.is_file() for path in paths)
+    readers: Sequence[RunReader] = added_rows("run_readers") if are_files else ()
+    for read in readers:
+        return read(paths, reading)
+    if len(paths) > 1:
+        raise InputError(f"found {len(paths)} paths; expected one run directory, or files alone")
+    return read_finished_runs(paths)[0]
 
 
 class _Reader:

@@ -9,9 +9,10 @@ import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO
+from typing import IO, TYPE_CHECKING
 
-import upath
+if TYPE_CHECKING:
+    import upath
 
 _SPOOLED_BYTES = 4_000_000
 _COPIED_BYTES = 1 << 20
@@ -56,12 +57,12 @@ def write_atomically(path: Path | upath.UPath, write: Callable[[IO[bytes]], obje
         path: Where the file goes; its folder is created if needed.
         write: Writes the content to the file it is given.
     """
-    if isinstance(path, upath.UPath) and path.protocol not in ("", "file", "local"):
+    if getattr(path, "protocol", "") not in ("", "file", "local"):
         path.parent.mkdir(parents=True, exist_ok=True)
         with path.open("wb") as file:
             write(file)
         return
-    with atomic_file(Path(path.path) if isinstance(path, upath.UPath) else path) as file:
+    with atomic_file(Path(getattr(path, "path", path))) as file:
         write(file)
 
 

@@ -132,12 +132,13 @@ class TableReader:
 
     Attributes:
         n_rows: How many rows were read.
+        left_out: How many of them hold nothing, by the reason.
     """
 
     def __init__(self, known: Iterable[str] = ()) -> None:
         """Take the columns that do not matter, besides those that matter in no table."""
         self.n_rows = 0
-        self._left_out: Counter[str] = Counter()
+        self.left_out: Counter[str] = Counter()
         self._is_part = False
         self._used = {*known}
         self._filled: Counter[str] = Counter()
@@ -160,7 +161,7 @@ class TableReader:
         for values in parse_rows(rows, lambda where, row: list(parse(where, self.watch(row)))):
             for value in values:
                 if isinstance(value, LeftOut):
-                    self._left_out[value.reason] += 1
+                    self.left_out[value.reason] += 1
                 else:
                     yield value
 
@@ -186,11 +187,6 @@ class TableReader:
     def use(self, names: Iterable[str]) -> None:
         """Count columns as used that were not read by name."""
         self._used.update(names)
-
-    @property
-    def left_out(self) -> dict[str, int]:
-        """How many rows hold nothing, by the reason."""
-        return dict(sorted(self._left_out.items()))
 
     @property
     def unused(self) -> dict[str, int]:

@@ -293,7 +293,6 @@ class WinRateRow:
     difference: Annotated[float | None, "Bradley-Terry rating of entrant_a less entrant_b's"] = None
     difference_low: Annotated[float | None, "lower end of its interval, all pairs together"] = None
     difference_high: Annotated[float | None, "upper end of that interval"] = None
-    more_prompts: Annotated[int | None, "about how many more would decide an undecided pair"] = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

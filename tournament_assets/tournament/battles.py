@@ -8,7 +8,7 @@ who judged, and one entry for each model.
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cache
-from typing import Annotated, Any, Literal, get_args, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args, get_type_hints
 
 from pydantic import (
     AfterValidator,
@@ -24,8 +24,10 @@ from pydantic import (
 from tournament_assets.foundation.errors import InputError
 from tournament_assets.foundation.estimates import Resampling
 from tournament_assets.tournament.asset_rows import LeaderboardRow
-from tournament_assets.tournament.config import Mode, TournamentConfig
 from tournament_assets.tournament.verdicts import Judgment, Outcome
+
+if TYPE_CHECKING:
+    from tournament_assets.tournament.config import Mode, TournamentConfig
 
 BattleWinner = Literal["model_a", "model_b", "tie", "tie (bothbad)"]
 BattleSource = Literal["llm-judge", "human"]
@@ -312,7 +314,7 @@ class RatingSettings:
 
 
 def settings_of_run(
-    tournament: TournamentConfig, *, mode: Mode, n_permutations: int | None = None
+    tournament: "TournamentConfig", *, mode: "Mode", n_permutations: int | None = None
 ) -> RatingSettings:
     """Return the settings that a run of a tournament rates by.
 

@@ -22,7 +22,7 @@ from tournament_assets.battles import columnar
 from tournament_assets.battles.columns import (
     battles_of,
     battles_per_model,
-    complete_battle_table,
+    encode_battle_table,
     make_battle_table,
 )
 from tournament_assets.battles.registry import write_battles
@@ -71,7 +71,7 @@ def _lines_of(battles: list[Battle], *, settings: RatingSettings | None) -> byte
 
 
 def _always_doubt(_: pa.Table) -> None:
-    raise columnar.DoubtfulError
+    raise columnar._DoubtfulError
 
 
 @given(any_battles())
@@ -113,7 +113,7 @@ def test_no_file_is_overwritten_and_the_name_says_how_to_write(tmp_path: Path) -
 
 def test_a_table_of_the_graph_gets_the_columns_it_lacks() -> None:
     table = pa.table({name: [value] for name, value in ROW.items()} | {"note": ["dropped"]})
-    (battle,) = battles_of(complete_battle_table(table))
+    (battle,) = battles_of(encode_battle_table([table]))
     assert battle == Battle.from_dict(ROW)
 
 

@@ -159,10 +159,10 @@ def test_much_better_weighs_three_but_is_one_battle(tmp_path: Path) -> None:
     table = read(path).table
     assert table.num_rows == 4
     coded = code_battles(table)
-    assert coded.matches.n_matches == 4
+    assert coded.n_matches == 4
     # The baseline o3-mini won 3 (of weight) and lost 3 single games.
-    assert coded.matches.wins.tolist() == [[0.0, 3.0], [3.0, 0.0]]
-    ratings = fit_bradley_terry(coded.matches)
+    assert coded.wins.tolist() == [[0.0, 3.0], [3.0, 0.0]]
+    ratings = fit_bradley_terry(coded)
     assert [result.value for result in ratings] == pytest.approx([1400.0, 1400.0])
 
 

@@ -5,6 +5,7 @@ import hashlib
 import json
 import re
 import shutil
+from importlib.resources import files
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -48,6 +49,7 @@ def test_a_copied_run_directory_gives_every_form_and_stays_as_it_is(
     assert set(hashes(out)) == {
         *("battles.csv", "leaderboard.parquet", "win_rates.parquet"),
         "figures/ladders.svg",
+        *(f"every_eval_ever/{row['entrant_id']}.json" for row in leaderboard_of(copied)),
         *(f"figures/{kind}_{dimension}.svg" for kind in pictures for dimension in DIMENSIONS),
         "paper/figure1.pdf",
         *(f"paper/{name}.tex" for name in ("leaderboard", "limitations", "methods", "paper")),
@@ -73,6 +75,25 @@ def test_the_forms_hold_what_the_run_holds(copied: Path, tmp_path: Path) -> None
     manifest = json.loads((copied / "manifest.json").read_text())
     texts = {path.stem: path.read_text() for path in (tmp_path / "rubrics").iterdir()}
     assert texts == {name: f"{text}\n" for name, text in manifest["rubrics"].items()}
+
+
+def test_a_record_of_every_eval_ever_follows_its_schema(copied: Path, tmp_path: Path) -> None:
+    schemas = files(pytest.importorskip("every_eval_ever")) / "schemas"
+    schema = json.loads((schemas / "eval.schema.json").read_text())
+    export(copied, tmp_path, "every_eval_ever")
+    for path in (tmp_path / "every_eval_ever").iterdir():
+        pytest.importorskip("jsonschema").validate(json.loads(path.read_text()), schema)
+
+
+def test_a_record_of_every_eval_ever_holds_every_rating(copied: Path, tmp_path: Path) -> None:
+    export(copied, tmp_path, "every_eval_ever")
+    board = leaderboard_of(copied)
+    for path in (tmp_path / "every_eval_ever").iterdir():
+        record = json.loads(path.read_text())
+        assert {
+            (row["evaluation_name"], row["score_details"]["score"])
+            for row in record["evaluation_results"]
+        } == {(row["dimension"], row["rating"]) for row in board if row["entrant_id"] == path.stem}
 
 
 def test_each_form_alone_is_a_part_of_all_of_them(copied: Path, tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ import pytest
 
 from tests.battles.builders import fight, problems_of
 from tournament_assets.battles.columns import battles_of, battles_per_model, make_battle_table
-from tournament_assets.battles.rating import rate_battles
+from tournament_assets.battles.rating import rate_table
 from tournament_assets.battles.registry import write_battles
 from tournament_assets.extras.people.arena import (
     OWN_SCALE,
@@ -139,7 +139,7 @@ def test_a_judged_model_is_placed_among_those_of_the_arena() -> None:
     )
     assert [battle.source for battle in battles_of(joined)] == ["llm-judge"] * 4 + ["human"] * 4
     settings = RatingSettings(n_bootstraps=2)
-    (found,) = rate_battles(joined, settings=settings, methods=["bradley-terry"])
+    (found,) = rate_table(joined, settings=settings, methods=["bradley-terry"])
     ratings = {row.entrant_id: row.rating or 0.0 for row in found.ratings}
     # Three to one is 400 * log10(3) points, along the chain from cyd over bob to eve.
     assert ratings["eve"] - ratings["bob"] == pytest.approx(190.848, abs=1e-3)

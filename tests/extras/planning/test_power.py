@@ -12,11 +12,13 @@ from tournament_assets.extras.planning.power import (
     adaptive_prompts,
     adaptive_share,
     learn_noise,
-    win_share,
 )
 from tournament_assets.foundation.errors import InputError
-from tournament_assets.ratings.bradley_terry import ELO_PER_NAT, log_strengths
+from tournament_assets.foundation.estimates import Resampling
+from tournament_assets.foundation.formatting import expected_share
+from tournament_assets.ratings.bradley_terry import ELO_PER_NAT, ResampledWins, log_strengths
 from tournament_assets.ratings.sequential import StoppingRule, decide
+from tournament_assets.ratings.standings import Claim, stand_entrants
 
 NOISE = JudgingNoise(4, tied=0.15, split=0.1, prompt_sd=1.0)
 SAMPLED = replace(NOISE, spread=0.3, together=0.07)
@@ -71,7 +73,7 @@ def test_half_the_gap_takes_four_times_the_prompts() -> None:
 
 def test_where_ties_allow_no_such_gap_no_number_of_prompts_shows_it() -> None:
     tied = replace(NOISE, tied=0.85)
-    assert win_share(50) - 0.5 > (1 - tied.tied - tied.split) / 2
+    assert expected_share(50) - 0.5 > (1 - tied.tied - tied.split) / 2
     assert PowerCurve(tied, 50).prompts() is None
     assert adaptive_prompts(tied, 50, StoppingRule("population", 0.95, 6, 1)) is None
 
@@ -156,3 +158,25 @@ def test_adaptive_judging_of_samples_decides_as_often_as_planned() -> None:
     ]
     # Three standard errors of the share, and what a pilot leaves open.
     assert np.mean(decided) == pytest.approx(0.8, abs=0.1)
+
+
+def test_as_many_prompts_as_are_named_show_two_equals_to_be_equivalent() -> None:
+    margin, design = 60.0, Design(100, 0.5, (0.0, 0.0, 0.0))
+    noise = learn_noise(draw_tournament(design, np.random.default_rng(3)), split=0.0)
+    needed = PowerCurve(noise, 1e-6).equal_prompts(margin)
+    assert PowerCurve(noise, 1e-6).equal_prompts(margin / 2) == pytest.approx(4 * needed, rel=0.05)
+    generator = np.random.default_rng(4)
+    equal = [
+        stand_entrants(
+            ResampledWins.of(
+                draw_tournament(replace(design, n_prompts=needed), generator),
+                Resampling(199, 0, 0.95),
+            ),
+            equivalent_within=margin,
+        )
+        .claims[0]
+        .claim
+        is Claim.EQUIVALENT
+        for _ in range(60)
+    ]
+    assert 0.7 <= np.mean(equal) <= 0.92

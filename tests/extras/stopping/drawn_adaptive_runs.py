@@ -165,7 +165,7 @@ def _of_claims(
             expected = "b_better"
         if row.claim != expected:
             yield f"{row.entrant_a} and {row.entrant_b} are {row.claim}, and {expected}"
-        if (row.difference_low, row.difference_high, row.more_prompts) != (None, None, None):
+        if (row.difference_low, row.difference_high) != (None, None):
             yield f"{row.entrant_a} and {row.entrant_b} have an interval that nobody made"
 
 
@@ -242,6 +242,7 @@ def _of_marks(
         statements={DIMENSION: Statements.of(board, pairs, dimension=DIMENSION)},
         families=None,
         confidence=0.95,
+        equivalent_within=0.0,
     ).tables
     (place,) = (
         number for number, header in enumerate(numbers.headers) if header.startswith("difference")

@@ -7,7 +7,7 @@ older versions load.
 
 import json
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -19,13 +19,11 @@ from tournament_assets.battles.columnar import (
     ALL_FIELDS,
     SETTINGS_KEY,
     Columns,
-    DoubtfulError,
     column_parts,
-    read_columns,
     write_columns,
 )
 from tournament_assets.battles.columns import BATTLE_SCHEMA, name_codes
-from tournament_assets.battles.files import BattleFile, FormatOptions, OpenedFile, count_losses
+from tournament_assets.battles.files import BattleFile, FormatOptions, count_losses
 from tournament_assets.foundation.errors import InputError
 from tournament_assets.storage.foreign_tables import TableFormat, TableReader
 from tournament_assets.storage.row_files import FileSample, parquet_schema, rows_in, sample_file
@@ -62,43 +60,25 @@ class ArenaFormat(TableFormat):
     judges_ties_by_preference: bool = False
     is_folder: bool = False
 
-    def read(self, path: Path, options: FormatOptions) -> BattleFile:
-        """Read a file."""
-        sample = sample_file(path)
-        columns = self._columns(options)
-        table, left_out = read_columns(path, sample, columns)
-        if self.judges_ties_by_preference:
-            is_unread = _unread_ties(table, has_preferences="pref" in sample.columns)
-            if n_unread := int(is_unread.sum()):
-                table = table.filter(pa.array(~is_unread))
-                left_out = {**left_out, UNREAD: n_unread}
-        note = self._note(path, sample, columns)
-        return BattleFile(self.name, table, left_out, self._settings(path, sample), note)
-
-    def open(self, path: Path, options: FormatOptions) -> OpenedFile:
-        """Open a file; whether a tie was read depends on all of the others, and so on preferences.
-
-        Raises:
-            DoubtfulError: If the file can only be read as a whole.
-        """
-        sample, columns = sample_file(path), self._columns(options)
-        if self.judges_ties_by_preference and "pref" in sample.columns:
-            raise DoubtfulError
-        left_out: Counter[str] = Counter()
-        return OpenedFile(
-            self.name,
-            column_parts(path, sample, columns, left_out),
-            lambda: +left_out,
-            lambda: self._note(path, sample, columns),
-            self._settings(path, sample),
-        )
-
-    def _columns(self, options: FormatOptions) -> Columns:
+    def open(self, path: Path, options: FormatOptions) -> BattleFile:
+        """Open a file."""
+        sample, left_out = sample_file(path), Counter[str]()
         prompts = tuple(options.prompt_names(self.accepted["question_id"]))
-        return Columns({**self.accepted, "question_id": prompts}, options.source or self.source)
-
-    def _settings(self, path: Path, sample: FileSample) -> RatingSettings | None:
-        return _read_settings(path, sample) if self.keeps_settings else None
+        names = {**self.accepted, "question_id": prompts}
+        columns = Columns(names, options.source or self.source)
+        parts = column_parts(path, sample, columns, left_out)
+        if self.judges_ties_by_preference:
+            has_preferences = sample.kind != "parquet" or "pref" in sample.columns
+            looked_at = column_parts(path, sample, columns, Counter()) if has_preferences else ()
+            if _tells_unread(looked_at, names_preferences="pref" in sample.columns):
+                parts = _without_unread(parts, left_out)
+        return BattleFile(
+            self.name,
+            parts,
+            left_out,
+            _read_settings(path, sample) if self.keeps_settings else None,
+            lambda: self._note(path, sample, columns),
+        )
 
     def _note(self, path: Path, sample: FileSample, columns: Columns) -> str:
         reader = TableReader({*columns.wanted, *self.accepted["question_id"], *self.known})
@@ -116,15 +96,32 @@ class ArenaFormat(TableFormat):
         return lost
 
 
-def _unread_ties(table: pa.Table, *, has_preferences: bool) -> NDArray[np.bool_]:
-    """Return for every battle whether only an unreadable reply of the judge makes it a tie."""
-    is_judged, is_tie = _is(table, "source", "llm-judge"), _is(table, "winner", "tie")
-    has_pref = table.column("pref").is_valid().to_numpy()
-    # Files without any preference, old ones among them, know ties only by the winner.
-    tells = bool((is_judged & has_pref).any()) or (
-        has_preferences and not (is_judged & ~is_tie).any()
-    )
-    return np.asarray(is_judged & is_tie & ~has_pref & tells, dtype=np.bool_)
+def _tells_unread(parts: Iterable[pa.Table], *, names_preferences: bool) -> bool:
+    """Return whether a model's tie without a preference is a reply that could not be read.
+
+    Files without any preference, old ones among them, know ties only by the winner.
+    """
+    is_decisive = False
+    for part in parts:
+        is_judged = _is(part, "source", "llm-judge")
+        if "pref" in part.column_names and (is_judged & _has_preference(part)).any():
+            return True
+        is_decisive |= bool((is_judged & ~_is(part, "winner", "tie")).any())
+    return names_preferences and not is_decisive
+
+
+def _without_unread(parts: Iterable[pa.Table], left_out: Counter[str]) -> Iterator[pa.Table]:
+    """Leave out the ties that only an unreadable reply of the judge makes."""
+    for part in parts:
+        is_tie = _is(part, "source", "llm-judge") & _is(part, "winner", "tie")
+        is_unread = is_tie & ~_has_preference(part) if "pref" in part.column_names else is_tie
+        if n_unread := int(is_unread.sum()):
+            left_out[UNREAD] += n_unread
+        yield part.filter(pa.array(~is_unread))
+
+
+def _has_preference(part: pa.Table) -> NDArray[np.bool_]:
+    return np.asarray(part.column("pref").is_valid().to_numpy(), dtype=np.bool_)
 
 
 def _with_preferences_of_ties(table: pa.Table) -> pa.Table:

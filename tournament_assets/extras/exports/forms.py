@@ -4,11 +4,13 @@ A function returns the files of its form by relative path; its docstring says wh
 """
 
 from collections.abc import Callable, Mapping
+from datetime import datetime
 
 from tournament_assets.extras.exports.paper import paper_files
 from tournament_assets.python_api import Run
 from tournament_assets.reports.claims import judges_of
 from tournament_assets.reports.figures.figures import EntrantEconomy, figure_files
+from tournament_assets.reports.rendering import render_template
 from tournament_assets.reports.report_tables import table_csv
 from tournament_assets.storage.tables import encode_parquet, rows_of
 from tournament_assets.tournament.asset_rows import LeaderboardRow, WinRateRow, by_dimension
@@ -18,6 +20,27 @@ def csv(run: Run) -> dict[str, bytes]:
     """Every settled pair as battles.csv."""
     battles = run.battles.to_dict("split")
     return {"battles.csv": table_csv(battles["columns"], battles["data"])}
+
+
+def every_eval_ever(run: Run) -> dict[str, bytes]:
+    """Each entrant's ratings as a record of Every Eval Ever."""
+    rated: dict[str, list[LeaderboardRow]] = {}
+    for row in rows_of(LeaderboardRow, run.frame):
+        if row.rating is not None:
+            rated.setdefault(row.entrant_id, []).append(row)
+    confidence, finished_at = run.rating_settings.confidence, run.manifest["finished_at"]
+    values = {
+        "manifest": run.manifest,
+        "confidence": confidence,
+        "when": str(int(datetime.fromisoformat(finished_at).timestamp())),
+    }
+    form = "exports/templates/every_eval_ever.json.jinja"
+    return {
+        f"every_eval_ever/{name}.json": render_template(
+            form, entrant=name, rows=rows, **values
+        ).encode()
+        for name, rows in rated.items()
+    }
 
 
 def figures(run: Run) -> dict[str, bytes]:
@@ -59,6 +82,6 @@ def rubrics(run: Run) -> dict[str, bytes]:
 
 
 FORMS: Mapping[str, Callable[[Run], Mapping[str, bytes]]] = {
-    form.__name__: form for form in (csv, figures, paper, parquet, rubrics)
+    form.__name__: form for form in (csv, every_eval_ever, figures, paper, parquet, rubrics)
 }
 """The forms by the name that `--to` takes."""

@@ -20,7 +20,7 @@ from tournament_assets.battles.columns import (
     of_dimension,
 )
 from tournament_assets.battles.files import FormatOptions
-from tournament_assets.battles.rating import BattleRatings, anchor_ratings, rate_battles
+from tournament_assets.battles.rating import BattleRatings, anchor_ratings, rate_table
 from tournament_assets.battles.registry import read_battles
 from tournament_assets.extras.people.config_keys import HumanBattlesConfig, people_keys
 from tournament_assets.extras.people.methods import ARENA
@@ -216,7 +216,7 @@ def place_in_arena(
         "both": (join_battles(judged, human, dimension=dimension), everyone),
     }
     rated = {
-        basis: rate_battles(
+        basis: rate_table(
             table,
             settings=replace(settings, entrants=entrants, dimensions=(dimension,)),
             dimensions=(dimension,),

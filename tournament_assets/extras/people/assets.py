@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import pandas as pd
 import pyarrow as pa
 
-from tournament_assets.battles.columns import battles_of, complete_battle_table, make_battle_table
+from tournament_assets.battles.columns import battles_of, encode_battle_table, make_battle_table
 from tournament_assets.extras.people import human_battle_tables as tables
 from tournament_assets.extras.people.arena import (
     BASES,
@@ -351,7 +351,7 @@ def _frame_of(table: pa.Table) -> pd.DataFrame:
 
 
 def _battles_on(config: TournamentConfig, dimension: str, human: pd.DataFrame) -> pa.Table:
-    table = complete_battle_table(to_arrow(BattleRow, human))
+    table = encode_battle_table([to_arrow(BattleRow, human)])
     return battles_that_count(table, dimension, dimensions=config.dimension_names)
 
 

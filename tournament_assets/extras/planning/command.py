@@ -7,12 +7,11 @@ import click
 
 from tournament_assets.cli.options import config_option, json_option, show_report
 from tournament_assets.extras.planning.planner import plan_prompts
-from tournament_assets.extras.planning.tables import DimensionPlan, plan_document, plan_files
+from tournament_assets.extras.planning.tables import plan_document, plan_files
 from tournament_assets.preparing.estimates import estimate_tournament
 from tournament_assets.project.plan import TournamentPlan
 from tournament_assets.run_comparison.run_reading import read_finished_runs
 from tournament_assets.storage.atomic_files import write_bytes_atomically
-from tournament_assets.tournament.config import Mode
 
 
 @click.command("plan")
@@ -47,31 +46,15 @@ def plan_command(
     dimension together, with a probability of 80 %. The plan also gives the cost of judging
     everything or adaptively, in both orders or in one. It sends nothing.
     """
-    plans = plan_tournament(plan, mode, pilot=pilot, judge_model=judge_model)
+    (run,) = read_finished_runs([pilot]) if pilot else (None,)
+    estimate = estimate_tournament(plan, mode, judge_model=judge_model)
+    plans = plan_prompts(estimate, plan, pilot=run)
     if picture is not None:
         for path, content in plan_files(plans, picture).items():
             write_bytes_atomically(path, content)
     show_report(
-        plan_document(plans),
+        plan_document(plans, run.at("first_screen", "next_steps") or () if run else ()),
         lambda: [asdict(dimension) for dimension in plans],
         as_json=as_json,
         width=100,
     )
-
-
-def plan_tournament(
-    plan: TournamentPlan,
-    mode: Mode,
-    *,
-    pilot: Path | None = None,
-    judge_model: str | None = None,
-) -> list[DimensionPlan]:
-    """Show how many prompts it takes to separate two entrants, and ask nothing.
-
-    Args:
-        mode: The mode whose prompts and judge are planned.
-        pilot: A finished run directory to learn from; None for assumed values.
-    """
-    (run,) = read_finished_runs([pilot]) if pilot else (None,)
-    estimate = estimate_tournament(plan, mode, judge_model=judge_model)
-    return plan_prompts(estimate, plan, pilot=run)

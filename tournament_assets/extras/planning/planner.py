@@ -28,6 +28,8 @@ from tournament_assets.verdicts.rounds import rounds_config
 
 GAPS = (10.0, 20.0, 50.0)
 """How far apart two entrants are, in Elo points."""
+_EQUAL = 1e-6
+"""Elo points between two that are as good as equal."""
 _CURVE_GAPS = tuple(round(3.0 * 50 ** (step / 30), 2) for step in range(31))
 
 
@@ -64,6 +66,7 @@ class _Planner:
         config = plan.config
         self._dimension = dimension
         self._confidence = config.ratings.confidence
+        self._margin = config.ratings.equivalent_within
         n_samples = config.generation.n_samples
         self._noise = _learn(pilot, dimension, config.entrant_ids, n_samples=n_samples)
         self._workload = estimate.workloads[dimension]
@@ -93,6 +96,10 @@ class _Planner:
             confidence=self._confidence,
             n_prompts=self._n_prompts,
             smallest_gap=_smallest_gap(curve, self._n_prompts),
+            margin=self._margin,
+            equals=self._choice(
+                _EVERYTHING, 0.0, self._curve(_EQUAL).equal_prompts(self._margin, power), None
+            ),
             choices=tuple(choices),
             curve=curve,
         )

@@ -34,6 +34,7 @@ from scipy.stats import studentized_range
 
 from tournament_assets.foundation.errors import InputError
 from tournament_assets.foundation.estimates import CELLS_AT_ONCE
+from tournament_assets.foundation.formatting import expected_share
 from tournament_assets.ratings.bradley_terry import ELO_PER_NAT, log_strengths
 from tournament_assets.ratings.intervals import can_tell
 from tournament_assets.ratings.matches import Matches, require_confidence
@@ -169,11 +170,6 @@ def _prompt_sd(product: float, *, decided: float) -> float:
     return low
 
 
-def win_share(elo: float) -> float:
-    """Return the share of the win that a difference of ratings stands for, ties counted half."""
-    return 1 / (1 + math.exp(-elo / ELO_PER_NAT))
-
-
 @dataclass(frozen=True)
 class PowerCurve:
     """The probability that two entrants are separated, by the number of prompts.
@@ -207,7 +203,7 @@ class PowerCurve:
         """Return the standard error on one prompt by the formula, in Elo points."""
         noise, k = self.noise, self.noise.n_entrants
         if noise.spread is None:
-            spread = (1 - self._tied) / 4 - (win_share(self.elo) - 0.5) ** 2
+            spread = (1 - self._tied) / 4 - (expected_share(self.elo) - 0.5) ** 2
             shared = _shared(noise.prompt_sd, decided=1 - self._tied)
         else:
             spread, shared = noise.spread / 4, noise.together / 4
@@ -221,6 +217,19 @@ class PowerCurve:
         """Return the prompts for a power by the formula."""
         return _fewest(lambda n: self.formula_power(n) >= power)
 
+    def equal_prompts(self, margin: float, power: float = 0.8) -> int:
+        """Return the prompts that show two to be equivalent if they are as near as here.
+
+        Their difference is then within the margin, in Elo points, with its whole interval.
+        """
+
+        def is_enough(n_prompts: int) -> bool:
+            room = margin / self.formula_error * math.sqrt(n_prompts) - self._reach(n_prompts)
+            lead = self.elo / self.formula_error * math.sqrt(n_prompts)
+            return float(ndtr(room - lead) - ndtr(-room - lead)) >= power
+
+        return _fewest(is_enough)
+
     def simulate(self, n_prompts: int) -> float:
         """Return the share of simulated tournaments that separate the two, the better above."""
         ratios = self._ratios(n_prompts)
@@ -228,7 +237,7 @@ class PowerCurve:
 
     def prompts(self, power: float = 0.8) -> int | None:
         """Return the prompts for a power, by simulation; None if ties allow no such difference."""
-        if win_share(self.elo) - 0.5 >= (1 - self.noise.tied - self.noise.split) / 2:
+        if expected_share(self.elo) - 0.5 >= (1 - self.noise.tied - self.noise.split) / 2:
             return None
         # The formula says where to look. There the ratio of difference and error is measured; it
         # grows with the root of the number of prompts.
@@ -305,7 +314,7 @@ class PowerCurve:
     def _logit_gap(self) -> float:
         """Return by how much the logits of the two differ for the difference of ratings."""
         decided = 1 - self.noise.tied - self.noise.split
-        lead = (win_share(self.elo) - 0.5) / decided
+        lead = (expected_share(self.elo) - 0.5) / decided
         nodes, weights = _quadrature()
         low, high = 0.0, 30.0
         for _ in range(60):
@@ -388,7 +397,7 @@ def adaptive_prompts(
     Returns:
         None if ties allow no such difference.
     """
-    tied, gap = noise.tied + noise.split, win_share(elo) - 0.5
+    tied, gap = noise.tied + noise.split, expected_share(elo) - 0.5
     if gap >= (1 - tied) / 2:
         return None
     # A gap that some 300 prompts show stands for others: evidence grows with prompts times gap^2.

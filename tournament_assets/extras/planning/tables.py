@@ -73,6 +73,8 @@ class DimensionPlan:
         confidence: Probability that all statements about the dimension are true at once.
         n_prompts: Prompts that the mode has.
         smallest_gap: How far apart two entrants must be to be separated by those, in Elo points.
+        margin: The largest difference that does not matter, in Elo points.
+        equals: What it takes to show that two equals are equivalent within it.
         choices: What each way takes, the gaps in turn.
         curve: Of judging everything: gap in Elo points, prompts, requests and dollars, for a
             picture.
@@ -84,12 +86,18 @@ class DimensionPlan:
     confidence: float
     n_prompts: int
     smallest_gap: float | None
+    margin: float
+    equals: PlannedChoice
     choices: tuple[PlannedChoice, ...]
     curve: tuple[tuple[float, int, int, float | None], ...]
 
 
-def plan_document(plans: Sequence[DimensionPlan]) -> Document:
-    """Return for every dimension what it takes to separate two entrants, way by way."""
+def plan_document(plans: Sequence[DimensionPlan], next_steps: Sequence[str] = ()) -> Document:
+    """Return for every dimension what it takes to separate two entrants, way by way.
+
+    Args:
+        next_steps: What a pilot's report says to do next, a sentence each.
+    """
     note = render_part(_TEMPLATE, "note")
     sections = [
         ReportSection(
@@ -99,6 +107,8 @@ def plan_document(plans: Sequence[DimensionPlan]) -> Document:
         )
         for plan in plans
     ]
+    if next_steps:
+        sections.append(ReportSection("What next, by the pilot", tuple(next_steps)))
     return Document("", [*sections, ReportSection("", tuple(note), is_note=True)])
 
 

@@ -5,9 +5,18 @@ from typing import Any
 
 import click
 
+from tournament_assets.battles.rating import rate_battles
+from tournament_assets.battles.registry import pool_battles
 from tournament_assets.cli.options import json_option, page_option, show_report
-from tournament_assets.extras.results.claims import Claims, claims_document, meet
-from tournament_assets.extras.results.reading import ResultOptions, read_results
+from tournament_assets.extras.results.claims import claim_battles, claim_scores
+from tournament_assets.extras.results.reading import (
+    ResultOptions,
+    hold_battles,
+    open_battles,
+    read_results,
+)
+from tournament_assets.foundation.errors import make_each
+from tournament_assets.reports.report_tables import Document
 from tournament_assets.tournament.battles import RatingSettings
 
 
@@ -37,19 +46,11 @@ from tournament_assets.tournament.battles import RatingSettings
     metavar="ELO",
     help="The largest difference that does not matter, in Elo points.",
 )
-@click.option(
-    "--confidence",
-    type=click.FloatRange(0, 1, min_open=True, max_open=True),
-    default=0.95,
-    show_default=True,
-    help="With which all claims hold together.",
-)
 @page_option
 @json_option
 def claims_command(
     files: tuple[Path, ...],
     margin: float,
-    confidence: float,
     page_path: Path | None,
     as_json: bool,
     **reading: Any,
@@ -65,10 +66,22 @@ def claims_command(
     tournament claims scores.csv --group repository
     tournament claims logs/*.eval --score accuracy --page claims.html
     """  # noqa: D301 (\b tells click to keep the lines that follow)
-    settings = RatingSettings(confidence=confidence, equivalent_within=margin)
-    claims = [Claims.of(meet(read_results(files, ResultOptions(**reading)), settings), settings)]
+    settings = RatingSettings(equivalent_within=margin)
+    options = ResultOptions(**reading)
+    if options == ResultOptions() and hold_battles(files):
+        changes = {"equivalent_within": margin}
+        battles = pool_battles(lambda: make_each(open_battles, files), changes=changes)
+        rated = rate_battles(
+            battles.pool, settings=battles.settings, methods=["bradley-terry"], pairs=True
+        )
+        left_out = (f"Left out, {why}: {n}." for why, n in battles.pool.left_out.items())
+        notes = (*battles.warnings, *left_out)
+        claims = [claim_battles(each, battles.settings, notes) for each in rated]
+    else:
+        claims = [claim_scores(read_results(files, options), settings)]
+    sections = [section for each in claims for section in each.sections]
     show_report(
-        claims_document(", ".join(path.name for path in files), claims),
+        Document(", ".join(path.name for path in files), sections),
         lambda: [each.to_dict() for each in claims],
         as_json=as_json,
         page_path=page_path,

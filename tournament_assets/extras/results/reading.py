@@ -9,6 +9,7 @@ https://github.com/EleutherAI/lm-evaluation-harness; Every Eval Ever,
 https://github.com/evaleval/every_eval_ever; promptfoo, https://www.promptfoo.dev/docs.
 """
 
+import gzip
 import json
 import math
 import zipfile
@@ -16,13 +17,17 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tournament_assets.battles.files import BattleFile, FormatOptions
+from tournament_assets.battles.registry import FORMATS, detect_format, read_battles
 from tournament_assets.foundation.errors import InputError, Problems, make_each
-from tournament_assets.foundation.formatting import format_plural, hint_at, list_first
+from tournament_assets.foundation.formatting import hint_at, list_first
+from tournament_assets.foundation.input_files import MOST_DOCUMENT_BYTES
 from tournament_assets.recorded.sample_formats import value_at
 from tournament_assets.storage.foreign_tables import Row
 from tournament_assets.storage.row_files import read_rows, sample_file
@@ -42,8 +47,8 @@ _WORDS = dict.fromkeys(("true", "yes", "pass", "passed", "correct"), 1.0) | dict
 _MISSING = frozenset(("", "nan", "na", "n/a", "none", "null", "-"))
 _LETTERS = {"C": 1.0, "I": 0.0, "P": 0.5, "N": 0.0}
 """Inspect's correct, incorrect, partially correct, and no answer."""
-_LOOKED_AT = 100
-"""Rows of which one has to fill a column that is recognised by its name."""
+_UNREADABLE = (AttributeError, KeyError, TypeError, ValueError, zipfile.BadZipFile)
+"""What broken logs raise."""
 _FAILED_REQUEST = 2
 """Promptfoo's `failureReason` of a request that failed, against an answer that did."""
 
@@ -79,7 +84,6 @@ class ScoreTable:
 
     Attributes:
         score: The name of the score.
-        items: In the order of the files.
         systems: Sorted.
         values: Mean score of every system's answers, shape (n_items, n_systems); NaN without one.
         groups: Each item's group, from 0, shape (n_items,).
@@ -88,7 +92,6 @@ class ScoreTable:
     """
 
     score: str
-    items: tuple[str, ...]
     systems: tuple[str, ...]
     values: NDArray[np.float64]
     groups: NDArray[np.int64]
@@ -102,6 +105,11 @@ class ScoreTable:
         is_part = lowest >= 0 and highest <= 1
         return 1.0 if is_part or lowest == highest else highest - lowest
 
+    @property
+    def gains(self) -> NDArray[np.float64]:
+        """The scores as parts of their range, of which more are better, shape as `values`."""
+        return (-self.values if self.lower_is_better else self.values) / self.span
+
 
 def read_results(paths: Sequence[Path], options: ResultOptions) -> ScoreTable:
     """Read the scores of files together.
@@ -114,11 +122,10 @@ def read_results(paths: Sequence[Path], options: ResultOptions) -> ScoreTable:
     groups: dict[str, str] = {}
     for path in paths:
         with problems.collected():
-            for cell in _cells(path, options, notes):
+            for where, names, cell in _cells(path, options, notes):
                 with problems.collected():
-                    _keep(cell, scores, groups)
+                    _keep(where, names, cell, scores, groups)
     problems.raise_if_any()
-    title = ", ".join(map(str, paths))
     items = tuple(dict.fromkeys(item for item, _ in scores))
     systems = tuple(sorted({system for _, system in scores}))
     rows, columns = ({name: n for n, name in enumerate(each)} for each in (items, systems))
@@ -126,57 +133,42 @@ def read_results(paths: Sequence[Path], options: ResultOptions) -> ScoreTable:
     for (item, system), repeats in scores.items():
         present = [score for score in repeats.values() if score is not None]
         values[rows[item], columns[system]] = fmean(present) if present else math.nan
-    _refuse_unpaired(title, items, systems, values)
+    _refuse_unpaired(", ".join(map(str, paths)), items, systems, values)
     gaps = zip(systems, np.isnan(values).sum(axis=0).tolist(), strict=True)
     if counts := [f"{n} of {system}" for system, n in gaps if n]:
         notes.append(f"Missing scores, which count for nobody: {', '.join(counts)}.")
     places = np.unique([groups[item] or item for item in items], return_inverse=True)[1]
-    return ScoreTable(
-        *(options.score or "score", items, systems, values, places.astype(np.int64)),
-        options.lower_is_better,
-        tuple(notes),
-    )
-
-
-@dataclass(frozen=True, slots=True)
-class _Cell:
-    """A score as its file has it, where it stands, and what it is of."""
-
-    where: str
-    item: str
-    system: str
-    repeat: str
-    group: str
-    score: Any
+    name, lower_is_better = options.score or "score", options.lower_is_better
+    return ScoreTable(name, systems, values, places.astype(int), lower_is_better, tuple(notes))
 
 
 def _keep(
-    cell: _Cell,
+    where: str,
+    names: Mapping[str, str],
+    cell: Any,
     scores: dict[tuple[str, str], dict[str, float | None]],
     groups: dict[str, str],
 ) -> None:
-    if not cell.item or not cell.system:
-        missing = "system" if cell.item else "item"
-        raise InputError(f"{cell.where}: names no {missing}; expected one for every score")
-    if groups.setdefault(cell.item, cell.group) != cell.group:
+    """Keep a cell under what it is a score of: `item`, `system`, `repeat` and `group`."""
+    item, system, group = (names[role] for role in ("item", "system", "group"))
+    if not item or not system:
+        missing = "system" if item else "item"
+        raise InputError(f"{where}: names no {missing}; expected one for every score")
+    if groups.setdefault(item, group) != group:
         raise InputError(
-            f"{cell.where}: item {cell.item!r} is in group {cell.group!r}; expected "
-            f"{groups[cell.item]!r} as above; mend one"
+            f"{where}: item {item!r} is in group {group!r}; expected {groups[item]!r}, as above"
         )
-    repeats = scores.setdefault((cell.item, cell.system), {})
-    if cell.repeat in repeats:
+    repeats = scores.setdefault((item, system), {})
+    if names["repeat"] in repeats:
         raise InputError(
-            f"{cell.where}: {cell.system!r} has a second score on item {cell.item!r}; expected "
-            "one; name the column that tells answers apart with --repeat, what tells systems apart "
-            "with --system or --by-file, or which rows to read with --where"
+            f"{where}: {system!r} has a second score on item {item!r}; expected one; tell them "
+            "apart with --repeat, --system or --by-file, or choose rows with --where"
         )
-    repeats[cell.repeat] = None
+    repeats[names["repeat"]] = None
     try:
-        repeats[cell.repeat] = number_of(cell.score)
+        repeats[names["repeat"]] = number_of(cell)
     except InputError as error:
-        raise InputError(
-            f"{cell.where}: the score of {cell.system!r} is {error}; mend it, or empty it"
-        ) from None
+        raise InputError(f"{where}: the score of {system!r} is {error}; mend or empty it") from None
 
 
 def number_of(value: Any) -> float | None:
@@ -186,42 +178,40 @@ def number_of(value: Any) -> float | None:
         InputError: If it is neither a finite number nor a word for passed or failed.
     """
     word = value.strip().lower() if isinstance(value, str) else value
-    if word is None or word != word or word in _MISSING:
-        return None
+    if isinstance(word, str):
+        word = None if word in _MISSING else _WORDS.get(word, word)
     try:
-        number = float(_WORDS.get(word, word))
+        number = math.nan if word is None else float(word)
     except (TypeError, ValueError, OverflowError):
         number = math.inf
-    if not math.isfinite(number):
+    if math.isinf(number):
         raise InputError(f"{value!r:.60}; expected a finite number, or true or false")
-    return number
+    return None if math.isnan(number) else number
 
 
 def _refuse_unpaired(
     title: str, items: Sequence[str], systems: Sequence[str], values: NDArray[np.float64]
 ) -> None:
-    """Refuse fewer than two systems, and systems that share no item with another."""
-    if len(systems) < 2:
-        raise InputError(
-            f"{title}: holds {format_plural(len(systems), 'system')} ({', '.join(systems)}); "
-            "expected two or more that were scored on the same items; name the column of systems "
-            "with --system, or add a file"
-        )
-    has_score = ~np.isnan(values)
+    """Refuse systems that share no item with another."""
+    if not systems:
+        raise InputError(f"{title}: holds no row; expected scores of two systems or more")
+    problems, has_score = Problems(), ~np.isnan(values)
     is_shared = has_score.sum(axis=1) > 1
-    problems = Problems()
-    problems.extend(
-        f"{title}: {system!r} shares no item with another system (it has "
-        f"{list_first([items[n] for n in np.flatnonzero(scored)]) or 'no score'}); expected the "
-        "same items by the same names; name the column of items with --item"
-        for system, scored in zip(systems, has_score.T, strict=True)
-        if not (scored & is_shared).any()
-    )
+    for system, scored in zip(systems, has_score.T, strict=True):
+        if not (scored & is_shared).any():
+            examples = list_first([items[n] for n in np.flatnonzero(scored).tolist()])
+            problems.add(
+                f"{title}: {system!r} shares no item with another system (it has "
+                f"{examples or 'no score'}); expected the same items by the same names in two "
+                "systems or more; name their columns with --item and --system, or add a file"
+            )
     problems.raise_if_any()
 
 
-def _cells(path: Path, options: ResultOptions, notes: list[str]) -> Iterator[_Cell]:
-    """Yield the scores of a file; of a wide table, a row holds one for each system."""
+def _cells(
+    path: Path, options: ResultOptions, notes: list[str]
+) -> Iterator[tuple[str, dict[str, str], Any]]:
+    """Yield the scores of a file, each with its place and what it is a score of."""
     rows = [
         (where, row)
         for where, row in _rows(path, notes)
@@ -230,7 +220,7 @@ def _cells(path: Path, options: ResultOptions, notes: list[str]) -> Iterator[_Ce
     columns = list(dict.fromkeys(name for _, row in rows for name in row))
     named = make_each(lambda role: _column(role, getattr(options, role), path, rows), _USUAL)
     of = dict(zip(_USUAL, named, strict=True))
-    numbers = [each for each in columns if each not in named and _holds_scores(each, rows)]
+    numbers = [name for name in columns if name not in named and _holds_scores(name, rows)]
     if of["item"] is None and columns and columns[0] not in (*named, *numbers):
         of["item"] = columns[0]
     if of["score"] is None and (of["system"] or options.by_file or len(numbers) == 1):
@@ -241,19 +231,20 @@ def _cells(path: Path, options: ResultOptions, notes: list[str]) -> Iterator[_Ce
             )
         of["score"] = numbers[0]
     systems = [] if of["score"] else numbers
-    if unused := [each for each in columns if each not in (*of.values(), *systems)]:
+    if unused := [name for name in columns if name not in (*of.values(), *systems)]:
         notes.append(f"Not used of {path.name}: {', '.join(unused)}.")
     # lm-eval names a file after the task, and its folder after the model.
     owner = path.absolute().parent.name if path.stem.startswith("samples_") else path.stem
     for number, (where, row) in enumerate(rows, start=1):
-        item = _text(row, of["item"]) if of["item"] else str(number)
-        cells = {each: row.get(each) for each in systems}
+        names = {role: _text(row, of[role]) for role in ("item", "system", "repeat", "group")}
+        if of["item"] is None:
+            names["item"] = str(number)
+        if options.by_file or of["system"] is None:
+            names["system"] = owner
         if of["score"]:
-            is_owned = options.by_file or of["system"] is None
-            cells = {owner if is_owned else _text(row, of["system"]): value_at(row, of["score"])}
-        for system, score in cells.items():
-            texts = (_text(row, of[role]) for role in ("repeat", "group"))
-            yield _Cell(where, item, system, *texts, score)
+            yield where, names, value_at(row, of["score"])
+        for system in systems:
+            yield where, {**names, "system": system}, row.get(system)
 
 
 def _column(
@@ -268,9 +259,10 @@ def _column(
         )
     if named is not None:
         return named
-    plain = {name.strip().lower().replace(" ", "_"): name for name in reversed(columns)}
+    # Tables of pandas leave the header of the index empty.
+    plain = {name.strip().lower().replace(" ", "_") or "index": name for name in reversed(columns)}
     usual = (plain.get(name, name) for name in _USUAL[role].split())
-    first = [row for _, row in rows[:_LOOKED_AT]]
+    first = [row for _, row in rows[:100]]
     return next((name for name in usual if any(_text(row, name) for row in first)), None)
 
 
@@ -291,30 +283,31 @@ def _holds_scores(name: str, rows: Sequence[tuple[str, Row]]) -> bool:
 
 def _rows(path: Path, notes: list[str]) -> list[tuple[str, Row]]:
     """Return the rows of a file; a log is a row for each of its answers."""
-    if path.suffix == ".eval" and zipfile.is_zipfile(path):
-        return list(_inspect_rows(path.name, _read_eval(path)))
-    sample = sample_file(path)
-    notes += [f"{path.name}: {sample.note}."] if sample.note else []
-    rows = read_rows(path, sample.kind)
-    if {"eval", "samples"} <= sample.columns:
-        return [row for log in rows for row in _inspect_rows(*log)]
-    if isinstance(value_at(sample.first, "results.results"), list):
-        return [row for log in rows for row in _promptfoo_rows(*log)]
-    return rows
-
-
-def _read_eval(path: Path) -> Row:
-    """Return a log of inspect in its own format, a ZIP archive, as the JSON log would be."""
     try:
-        with zipfile.ZipFile(path) as archive:
-            names = sorted(name for name in archive.namelist() if name.startswith("samples/"))
-            samples = [json.loads(archive.read(name)) for name in names]
-            return {**json.loads(archive.read("header.json")), "samples": samples}
-    except (KeyError, ValueError, NotImplementedError, OSError, zipfile.BadZipFile) as error:
+        if path.suffix == ".gz":
+            with TemporaryDirectory() as folder, gzip.open(path) as packed:
+                plain = Path(folder, path.stem)
+                plain.write_bytes(packed.read(MOST_DOCUMENT_BYTES))
+                return _rows(plain, notes)
+        if path.suffix == ".eval" and zipfile.is_zipfile(path):  # inspect's own format
+            with zipfile.ZipFile(path) as archive:
+                names = sorted(name for name in archive.namelist() if name.startswith("samples/"))
+                samples = [json.loads(archive.read(name)) for name in names]
+                log = {**json.loads(archive.read("header.json")), "samples": samples}
+            return list(_inspect_rows(path.name, log))
+        sample = sample_file(path)
+        notes += [f"{path.name}: {sample.note}."] if sample.note else []
+        rows = read_rows(path, sample.kind)
+        if {"eval", "samples"} <= sample.columns:
+            return [row for log in rows for row in _inspect_rows(*log)]
+        if isinstance(value_at(sample.first, "results.results"), list):
+            return [row for log in rows for row in _promptfoo_rows(*log)]
+    except (*_UNREADABLE, OSError, EOFError) as error:
         raise InputError(
-            f"{path}: the log cannot be read ({type(error).__name__}: {error}); expected a "
-            "finished log of inspect; convert it (inspect log convert --to json)"
+            f"{path}: the file cannot be read ({type(error).__name__}: {error}); expected a table "
+            "or a finished log; write a log of inspect as JSON (inspect log convert --to json)"
         ) from None
+    return rows
 
 
 def _inspect_rows(where: str, log: Row) -> Iterator[tuple[str, Row]]:
@@ -340,3 +333,17 @@ def _promptfoo_rows(where: str, log: Row) -> Iterator[tuple[str, Row]]:
         score = None if row.get("failureReason") == _FAILED_REQUEST else row.get("score")
         names = {"item": row.get("testIdx"), "system": f"{provider}{prompt}"}
         yield f"{where}:result {number}", {**names, "score": score}
+
+
+def hold_battles(paths: Sequence[Path]) -> bool:
+    """Return whether files, or judges' folders, hold battles."""
+    if any(path.suffix in (".eval", ".gz") for path in paths):
+        return False
+    samples = [sample_file(path) for path in paths if not path.is_dir()]
+    return all(any(each.recognises(of) for each in FORMATS.values()) for of in samples)
+
+
+def open_battles(path: Path) -> BattleFile:
+    """Open a file of battles, whether or not it says who decided, which changes no claim."""
+    is_said = getattr(detect_format(path), "source", "") is not None
+    return read_battles(path, options=FormatOptions(source=None if is_said else "llm-judge"))

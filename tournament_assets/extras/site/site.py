@@ -27,6 +27,7 @@ from tournament_assets.foundation.formatting import (
     format_rating,
     join_names,
 )
+from tournament_assets.ratings.rating_tables import LEVEL
 from tournament_assets.reports.figures.canvas import short_label
 from tournament_assets.reports.figures.figures import spread
 from tournament_assets.reports.rendering import render_template
@@ -317,19 +318,21 @@ def _days(runs: Sequence[SiteRun], step: float) -> list[tuple[float, str]]:
 
 def _history_sentence(runs: Sequence[SiteRun], dimension: str) -> str:
     latest = runs[-1].standings[dimension]
-    rated = [(row.value, row) for row in latest if row.value is not None]
     # Where judging stopped early, who is first need not be rated highest.
-    _, first = max(rated, key=lambda each: each[0], default=(None, None))
-    if first is None:
+    highest = max((row.value for row in latest if row.value is not None), default=None)
+    if highest is None:
         return f"On {dimension}, the latest run rates no entrant."
-    led = sum(bool(run.standings.get(dimension)) for run in runs)
-    times = sum(
-        bool(run.standings.get(dimension)) and run.standings[dimension][0].entrant == first.entrant
-        for run in runs
-    )
+    names = [
+        row.entrant for row in latest if row.value is not None and row.value >= highest - LEVEL
+    ]
+    words = f"highest rating of the latest run, {format_rating(highest)}"
+    if len(names) > 1:
+        return f"On {dimension}, {join_names(names)} have the {words}."
+    boards = [board for run in runs if (board := run.standings.get(dimension))]
+    times = sum(any((row.entrant, row.rank) == (names[0], 1) for row in each) for each in boards)
     return (
-        f"On {dimension}, {first.entrant} has the highest rating of the latest run, "
-        f"{format_rating(first.value)}, and was first in {times} of {format_plural(led, 'run')}."
+        f"On {dimension}, {names[0]} has the {words}, and was first in {times} of "
+        f"{format_plural(len(boards), 'run')}."
     )
 
 

@@ -193,7 +193,6 @@ def _findings(
             rows,
             list(rows_of(WinRateRow, win_rates[dimension])),
             dimension=dimension,
-            confidence=config.ratings.confidence,
             equivalent_within=config.ratings.equivalent_within,
         )
         findings[f"leaderboard_{dimension}"] = report_table(leaderboard_cells(rows))

@@ -6,10 +6,13 @@ from dataclasses import dataclass
 import pandas as pd
 
 from tournament_assets.audits.judge_consistency import JudgedPair
+from tournament_assets.audits.self_preference import measure_self_preference
+from tournament_assets.foundation.estimates import Estimate
 from tournament_assets.foundation.formatting import join_names
 from tournament_assets.graph.outputs import Check, Made, Metadata, report_table
 from tournament_assets.graph.rows import Inputs, Step, Tables
 from tournament_assets.project.plan import TournamentPlan
+from tournament_assets.project.playing_judges import playing_judges
 from tournament_assets.reports.jury_tables import agreement_table
 from tournament_assets.reports.trust_tables import light_sentence, trust_table
 from tournament_assets.storage.tables import (
@@ -27,7 +30,7 @@ from tournament_assets.trust.evidence import (
     marked_responses,
 )
 from tournament_assets.trust.lights import TrustState
-from tournament_assets.trust.measures import MEASURES, measure_judge
+from tournament_assets.trust.measures import MEASURES, SELF_PREFERENCE, measure_judge
 from tournament_assets.trust.panel import JudgeEvidence
 from tournament_assets.verdicts.juries import agreement_rows
 from tournament_assets.verdicts.rounds import outcome_of
@@ -65,8 +68,15 @@ def measures(step: Step, inputs: Inputs[MeasureInputs], tables: Tables) -> Made[
     and this rubric, their lights say "not measured", which is never green.
     """
     config = step.plan.config
-    lights = [*measure_judge(_evidence(step, inputs, tables), config.checks, dimension=step.name)]
-    by_judge, mode = _by_judge(step, inputs.judge_replies), step.mode
+    by_judge, mode = [*_by_judge(step, inputs.judge_replies)], step.mode
+    lights = [
+        *measure_judge(
+            _evidence(step, inputs, tables),
+            config.checks,
+            dimension=step.name,
+            others=_self_preferences(step, by_judge),
+        )
+    ]
     agreement = [*agreement_rows(by_judge, config=config, mode=mode, dimension=step.name)]
     shown = {"agreement": report_table(agreement_table(agreement, config.families))}
     rows = [*lights, *agreement]
@@ -103,6 +113,30 @@ def _evidence(
         by_judge=_judged_pairs(by_judge, {}) or None,
         not_needed=None if rounds is None else (rounds.pairs_not_needed, rounds.pairs),
     )
+
+
+def _self_preferences(
+    step: Step, by_judge: Sequence[VerdictRow]
+) -> dict[str, Estimate | Mapping[str | None, Estimate]]:
+    """Return what its own judges give each entrant that is one, by what the others say of it."""
+    if not by_judge:
+        return {}
+    config = step.plan.config
+    authors: dict[str | None, set[str]] = {}
+    models = {row.settled_by for row in by_judge}
+    for each in playing_judges(step.plan, step.mode, models=models):
+        authors.setdefault(each.entrant_id, set()).add(each.judge)
+    numbers = {
+        name: measure_self_preference(
+            [Judgment.of(row) for row in by_judge if row.settled_by in judges],
+            [Judgment.of(row) for row in by_judge if row.settled_by not in judges],
+            str(name),
+            entrants=config.entrant_ids,
+            confidence=config.ratings.confidence,
+        )
+        for name, judges in authors.items()
+    }
+    return {SELF_PREFERENCE: numbers} if numbers else {}
 
 
 def _judged_pairs(

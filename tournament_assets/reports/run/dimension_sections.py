@@ -20,7 +20,7 @@ from tournament_assets.reports.claims import (
     MOST_PAIRS,
     PairStatement,
     Statements,
-    mark,
+    claim_words,
     open_pairs,
 )
 from tournament_assets.reports.fair_tables import (
@@ -128,7 +128,6 @@ def verdict_section(
     statements: Boards,
     prices: Mapping[str, float | None],
     remarks: Remarks,
-    confidence: float,
     equivalent_within: float,
     links: BattleLinks,
 ) -> ReportSection:
@@ -138,7 +137,7 @@ def verdict_section(
         unknown, price = "an unknown amount" if name in prices else None, prices.get(name)
         cost = unknown if price is None else format_usd(price)
         parts = [
-            render(verdict(board, confidence=confidence, equivalent_within=equivalent_within)),
+            render(verdict(board, equivalent_within=equivalent_within)),
             *remarks.get(name, ()),
             f"Judging it cost {cost}." if cost else None,
         ]
@@ -203,6 +202,7 @@ def numbers_section(
     statements: Boards,
     families: Mapping[str, Families] | None,
     confidence: float,
+    equivalent_within: float,
 ) -> ReportSection:
     """Return the section of all numbers of an entrant in one line.
 
@@ -213,7 +213,9 @@ def numbers_section(
     compared = sort_compared(fair_comparison, ratings, families or {}) if has_fair else {}
     tables = []
     for name, board in statements.items():
-        columns = {"difference to the next\n(joint interval)": _to_the_next(board)}
+        columns = {
+            "difference to the next\n(joint interval)": _to_the_next(board, equivalent_within)
+        }
         if name in compared:
             columns |= fair_columns(compared[name])
         tables.append((name, leaderboard_cells(board.rows, columns)))
@@ -232,7 +234,7 @@ def numbers_section(
     )
 
 
-def _to_the_next(board: Statements) -> Cell[LeaderboardRow]:
+def _to_the_next(board: Statements, equivalent_within: float) -> Cell[LeaderboardRow]:
     """Return the column of how far an entrant is above the next, and what is claimed of the two."""
     names = [row.entrant_id for row in board.placed]
     next_of = {pair[0]: board.pairs[pair] for pair in pairwise(names)}
@@ -240,7 +242,7 @@ def _to_the_next(board: Statements) -> Cell[LeaderboardRow]:
     def cell(row: LeaderboardRow) -> str | None:
         if (pair := next_of.get(row.entrant_id)) is None:
             return None
-        claim = mark(pair.claim, (pair.upper, pair.lower), board.rows)
+        claim = claim_words(pair, board.rows, equivalent_within=equivalent_within)
         return f"{pair.difference_with_interval} {claim}"
 
     return cell
@@ -263,7 +265,7 @@ def undecided_section(
             ),
         ),
         tuple(
-            (name, _open_pairs_table(name, rows[:MOST_PAIRS], links))
+            (name, _open_pairs_table(statements[name], rows[:MOST_PAIRS], links, equivalent_within))
             for name, rows in pairs.items()
         ),
         finding=join_names(counts) or "of every two entrants one is better",
@@ -281,21 +283,23 @@ def undecided_section(
 
 
 def _open_pairs_table(
-    dimension: str, pairs: Sequence[PairStatement], links: BattleLinks
+    board: Statements, pairs: Sequence[PairStatement], links: BattleLinks, within: float
 ) -> ReportTable:
+    def claim(pair: PairStatement) -> str:
+        return claim_words(pair, board.rows, equivalent_within=within)
 
     def battles(pair: PairStatement) -> str:
         count = pair.record.settled
-        href = first_address(links(dimension, entrant=pair.upper, versus=pair.lower))
-        label = f"Read the battles of {pair.upper} and {pair.lower} on {dimension}"
+        href = first_address(links(board.dimension, entrant=pair.upper, versus=pair.lower))
+        label = f"Read the battles of {pair.upper} and {pair.lower} on {board.dimension}"
         return HtmlText(str(count), f"read all {count}" if href else "", href=href, label=label)
 
-    columns = select_columns(PairStatement, *_PAIR_COLUMNS) | {"battles": battles}
+    columns = select_columns(PairStatement, *_PAIR_COLUMNS) | {"claim": claim, "battles": battles}
     return ReportTable.of(pairs, columns, n_labels=2, subject=(0, 1))
 
 
 _PAIR_COLUMNS = (
-    *("upper", "lower", "claim", "difference_with_interval", "more_prompts"),
+    *("upper", "lower", "claim", "difference_with_interval"),
     *("record.wins", "record.losses", "record.ties", "record.inconsistent", "record.same_text"),
 )
 

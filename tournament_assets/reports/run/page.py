@@ -30,10 +30,10 @@ from tournament_assets.reports.figures.ladder import (
     misdrawn,
     place_on_ladder,
 )
+from tournament_assets.reports.next_steps import next_steps
 from tournament_assets.reports.rendering import render_page, render_template
 from tournament_assets.reports.report_tables import Ladder, LadderBar, ReportSection
 from tournament_assets.reports.run.cards import entrant_cards
-from tournament_assets.reports.run.headline import next_steps
 from tournament_assets.reports.run.method_sections import total_price
 from tournament_assets.reports.sections import BattleLinks, Page, Part, Remarks, tables_read
 from tournament_assets.reports.statements import answer, render, render_headline
@@ -157,11 +157,13 @@ def _opening(
     statements: Mapping[str, Statements],
     economies: Sequence[EntrantEconomy],
     remarks: Remarks,
-    equivalent_within: float,
+    config: TournamentConfig,
+    prices: Mapping[str, float | None],
 ) -> dict[str, Any]:
     """Return who is best, on all dimensions and on each, what to do next, and the cards."""
     boards = [*statements.values()]
-    answers = [answer(board, equivalent_within=equivalent_within) for board in boards]
+    within = config.ratings.equivalent_within
+    answers = [answer(board, equivalent_within=within) for board in boards]
     broken = broken_entrants(audit)
     return {
         "headline": render_headline([first for first, *_ in answers]) if len(boards) > 1 else "",
@@ -169,7 +171,12 @@ def _opening(
             " ".join([render(words), *remarks.get(board.dimension, ())])
             for board, words in zip(boards, answers, strict=True)
         ),
-        "next_steps": next_steps(boards, economies, broken),
+        "next_steps": next_steps(
+            *(boards, economies, broken),
+            confidence=config.ratings.confidence,
+            prices=prices,
+            n_samples=config.generation.n_samples,
+        ),
         "cards": entrant_cards(boards, economies, broken=broken),
     }
 

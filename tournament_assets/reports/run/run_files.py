@@ -31,7 +31,7 @@ import numpy as np
 import pandas as pd
 
 from tournament_assets.battles.columnar import ALL_FIELDS, write_parquet
-from tournament_assets.battles.columns import complete_battle_table
+from tournament_assets.battles.columns import encode_battle_table
 from tournament_assets.foundation.json_lines import write_json_lines
 from tournament_assets.ratings.elo_traces import EloTraces
 from tournament_assets.reports.battle_pages import verdicts_with_replies
@@ -120,7 +120,7 @@ def build_run_files(
     yield "elo_per_perm.npz", _elo_per_perm(tables)
     win_rates = rows_of_all(WinRateRow, tables.win_rates)
     yield "pairwise_winrates.csv", write_csv_table(WinRateRow, win_rates)
-    battles = complete_battle_table(tables.battles.arrow())
+    battles = encode_battle_table([tables.battles.arrow()])
     yield (
         "battles.parquet",
         partial(write_parquet, table=battles, names=ALL_FIELDS, settings=settings),
