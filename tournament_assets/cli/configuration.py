@@ -6,7 +6,6 @@ their docstrings, so that nothing is documented twice. The documentation's site 
 
 import inspect
 import os
-import re
 import shlex
 import sys
 import types
@@ -25,6 +24,7 @@ from tournament_assets.foundation.errors import InputError
 from tournament_assets.foundation.extensions import added_rows, added_rows_by_name
 from tournament_assets.foundation.formatting import hint_at
 from tournament_assets.judging.costs.prices import load_newest_prices
+from tournament_assets.project.config_schema import meanings_of, summary_of, write_schema
 from tournament_assets.project.new_projects import (
     NewTournament,
     named_judge,
@@ -154,9 +154,15 @@ def _check_price(judge: Judge) -> None:
 
 
 @click.command("configuration")
-def configuration_command() -> None:
+@click.option(
+    "--json-schema",
+    "prints_schema",
+    is_flag=True,
+    help="Print the JSON Schema of a config instead, by which editors complete and check its keys.",
+)
+def configuration_command(prints_schema: bool) -> None:
     """Print every key of a config with its type, its default and its meaning, as Markdown."""
-    click.echo(render_page(), nl=False)
+    click.echo(write_schema() if prints_schema else render_page(), nl=False)
 
 
 def render_page() -> str:
@@ -195,8 +201,7 @@ def _models_in(annotation: Any) -> list[type[BaseModel]]:
 
 
 def _section(model: type[BaseModel], *, is_root: bool) -> str:
-    summary = (inspect.getdoc(model) or "").split("\n\n")[0].replace("\n", " ")
-    meanings = _meanings(model)
+    summary, meanings = summary_of(model), meanings_of(model)
     missing = [name for name in model.model_fields if name not in meanings]
     if missing:
         raise ValueError(
@@ -215,20 +220,6 @@ def _section(model: type[BaseModel], *, is_root: bool) -> str:
         )
         + "\n"
     )
-
-
-def _meanings(model: type[BaseModel]) -> Mapping[str, str]:
-    """Read what the docstrings of a model and its bases say under Attributes."""
-    meanings: dict[str, str] = {}
-    for base in reversed(model.__mro__):
-        if not issubclass(base, BaseModel):
-            continue
-        _, _, attributes = (inspect.cleandoc(base.__doc__ or "")).partition("Attributes:\n")
-        for match in re.finditer(
-            r"^    (\w+): (.*(?:\n(?:      .*|$))*)", attributes, flags=re.MULTILINE
-        ):
-            meanings[match[1]] = " ".join(match[2].split())
-    return meanings
 
 
 def _shown_key(name: str, field: FieldInfo) -> str:
