@@ -1,6 +1,8 @@
 """The JSON Schema of a config: it accepts what loading accepts, and refuses what a key shows."""
 
 import json
+import subprocess
+import sys
 from collections.abc import Iterator, Mapping
 from copy import deepcopy
 from datetime import date
@@ -16,7 +18,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from tournament_assets.cli import main
-from tournament_assets.project.config_files import config_problems, load_config
+from tournament_assets.project.config_files import config_problems
 from tournament_assets.project.config_schema import SCHEMA_FILE, write_schema
 from tournament_assets.project.new_projects import write_new_project
 from tournament_assets.tournament.config import TournamentConfig
@@ -155,30 +157,31 @@ def test_what_a_key_shows_loading_and_the_schema_refuse_alike(values: Any) -> No
         assert is_refused(values), problems
 
 
-@pytest.mark.parametrize("path", CONFIGS, ids=lambda path: path.name)
-def test_every_config_of_the_project_is_accepted(path: Path) -> None:
-    load_config(path)
-    assert refused_by_schema(as_json(yaml.safe_load(path.read_text()))) == []
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        GOOD,
-        EVERY_KEY,
-        yaml.safe_dump(yaml.safe_load(COMPONENT.read_text())["attributes"]["config"]),
-    ],
-)
-def test_a_config_with_every_loader_and_service_is_accepted(text: str) -> None:
-    values = {**yaml.safe_load(text), "tournament_id": "every"}
-    assert not is_refused(values)
-    assert refused_by_schema(as_json(values)) == []
+def test_every_config_of_the_project_is_accepted_by_another_tool(tmp_path: Path) -> None:
+    component = yaml.safe_load(COMPONENT.read_text())["attributes"]["config"]
+    texts = {"good": GOOD, "every": EVERY_KEY, "component": yaml.safe_dump(component)}
+    new = write_new_project(tmp_path / "new").config
+    for name, text in texts.items():
+        values = {**yaml.safe_load(text), "tournament_id": name}
+        assert not is_refused(values)
+        (tmp_path / f"{name}.yaml").write_text(text.replace("$tournament_id", name))
+    paths = [*CONFIGS, new, *sorted(tmp_path.glob("*.yaml"))]
+    assert len(paths) == 10
+    pytest.importorskip("check_jsonschema")
+    command = [sys.executable, "-m", "check_jsonschema", "--schemafile", new.parent / SCHEMA_FILE]
+    done = subprocess.run([*command, *paths], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
 REFUSED_BY_SEVERAL_KEYS = {
     "a place named in two ways": ("prompt_bank: {env: BANK", "prompt_bank: {env: BANK, path: b"),
     "a place named in no way": ("prompt_bank: {env: BANK", "prompt_bank: {source: B"),
     "an address that is a variable and a URL": ("{env: F}", "{env: F, url: 'http://f/v1'}"),
+    "a service that is unknown": ("service: openai_batch", "service: opanai"),
+    "one entrant": (
+        "entrants:\n",
+        "entrants: [{entrant_id: g, loader: anthropic_api, model: claude-g}]\ndescription: |\n",
+    ),
     "no pilot": ("  pilot: {share: 0.1, judges: [a], schedule", "  plot: {schedule"),
     "a mode of another form": ("our_own", "Our-Own"),
     "a setting that the service does not take": (
@@ -211,7 +214,6 @@ def test_a_new_project_has_the_schema_that_its_config_names_first(tmp_path: Path
     first, *_ = config.read_text().splitlines()
     assert first == f"# yaml-language-server: $schema={SCHEMA_FILE}"
     assert (config.parent / SCHEMA_FILE).read_text() == write_schema()
-    assert refused_by_schema(as_json(yaml.safe_load(config.read_text()))) == []
     printed = CliRunner().invoke(main, ["configuration", "--json-schema"])
     assert printed.output == write_schema()
 
