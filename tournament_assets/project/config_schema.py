@@ -13,6 +13,7 @@ from pydantic import BaseModel
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 from pydantic_core import core_schema
 
+from tournament_assets.foundation.extensions import added_rows
 from tournament_assets.tournament.config import EVERY_TOURNAMENT_HAS, TournamentConfig
 from tournament_assets.tournament.judge_services import SERVICES, JudgeService
 from tournament_assets.tournament.judges import NOT_OF_ALL, Judge
@@ -28,19 +29,35 @@ class _ConfigSchema(GenerateJsonSchema):
     def model_schema(self, schema: core_schema.ModelSchema) -> JsonSchemaValue:
         """Return a model's schema with its meanings, and with what its validators refuse."""
         model, made = schema["cls"], super().model_schema(schema)
-        keys = made["properties"]
-        made["description"] = summary_of(model)
-        for name, meaning in meanings_of(model).items():
+        rows = (*added_rows("config_keys"), *added_rows("mode_keys"))
+        added = {key for keys in rows if issubclass(model, keys) for key in keys.model_fields}
+        keys = dict(sorted(made["properties"].items(), key=lambda item: item[0] in added))
+        made["properties"] = keys
+        made["description"] = (inspect.getdoc(model) or "").split("\n\n")[0].replace("\n", " ")
+        for name, meaning in _meanings(model).items():
             keys.get(name, {})["description"] = meaning
         if ways := getattr(model, "ways", ()):
             made["oneOf"] = [{"required": [way], "properties": {way: _TEXT}} for way in ways]
         if model is Judge:
-            keys["service"]["enum"] = [*SERVICES]
             made["allOf"] = [_rule_of(row) for row in SERVICES.values()]
         if model is TournamentConfig:
             keys["modes"]["required"] = [*EVERY_TOURNAMENT_HAS]
             keys["entrants"]["minItems"] = 2
         return {"anyOf": [_TEXT, made]} if model is ServerAddress else made
+
+    def tagged_union_schema(self, schema: core_schema.TaggedUnionSchema) -> JsonSchemaValue:
+        """Return a union's schema, in which the tag alone decides which class is meant."""
+        union = super().tagged_union_schema(schema)["discriminator"]
+        key, classes = union["propertyName"], union["mapping"]
+        return {
+            "type": "object",
+            "required": [key],
+            "properties": {key: {"enum": [*classes]}},
+            "allOf": [
+                {"if": {"properties": {key: {"const": tag}}}, "then": {"$ref": reference}}
+                for tag, reference in classes.items()
+            ],
+        }
 
     def dict_schema(self, schema: core_schema.DictSchema) -> JsonSchemaValue:
         """Return a mapping's schema, in which keys of another form are refused."""
@@ -68,16 +85,18 @@ def _rule_of(service: JudgeService) -> JsonSchemaValue:
 def write_schema() -> str:
     """Return the JSON Schema of a config with all extras and extensions that are installed."""
     schema = TournamentConfig.model_json_schema(schema_generator=_ConfigSchema)
-    dialect = {"$schema": GenerateJsonSchema.schema_dialect}
-    return json.dumps({**dialect, **schema}, indent=1) + "\n"
+    return json.dumps({"$schema": _ConfigSchema.schema_dialect, **schema}, indent=1) + "\n"
 
 
-def summary_of(model: type[BaseModel]) -> str:
-    """Return the first paragraph of a model's docstring."""
-    return (inspect.getdoc(model) or "").split("\n\n")[0].replace("\n", " ")
+def models_below(root: type[BaseModel]) -> dict[str, JsonSchemaValue]:
+    """Return the schemas of a model and of all models in its keys, by name."""
+    schema = root.model_json_schema(schema_generator=_ConfigSchema)
+    models = {root.__name__: schema, **schema["$defs"]}
+    objects = {name: model.get("anyOf", [model])[-1] for name, model in models.items()}
+    return {name: model for name, model in objects.items() if "properties" in model}
 
 
-def meanings_of(model: type[BaseModel]) -> Mapping[str, str]:
+def _meanings(model: type[BaseModel]) -> Mapping[str, str]:
     """Read what the docstrings of a model and its bases say under Attributes."""
     meanings: dict[str, str] = {}
     for base in reversed(model.__mro__):
