@@ -65,7 +65,23 @@ gate: {candidate: g, baseline: h, dimensions: [safety]}
 families: {g: claude}
 owners: ['team:evaluation']
 """
-ODD = (None, True, 0, -1, 7, 0.25, 1e9, "", "no", "Ünï 1", [], ["a"], [1], {}, {"a": 1})
+ODD: tuple[Any, ...] = (
+    None,
+    True,
+    0,
+    -1,
+    7,
+    0.25,
+    1e9,
+    "",
+    "no",
+    "Ünï 1",
+    [],
+    ["a"],
+    [1],
+    {},
+    {"a": 1},
+)
 
 
 @cache
@@ -168,8 +184,10 @@ def test_every_config_of_the_project_is_accepted_by_another_tool(tmp_path: Path)
     paths = [*CONFIGS, new, *sorted(tmp_path.glob("*.yaml"))]
     assert len(paths) == 10
     pytest.importorskip("check_jsonschema")
-    command = [sys.executable, "-m", "check_jsonschema", "--schemafile", new.parent / SCHEMA_FILE]
-    done = subprocess.run([*command, *paths], capture_output=True, text=True, check=False)
+    command = [sys.executable, "-m", "check_jsonschema", "--schemafile"]
+    done = subprocess.run(
+        [*command, new.parent / SCHEMA_FILE, *paths], capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0, done.stdout + done.stderr
 
 

@@ -14,12 +14,12 @@ from pathlib import Path
 
 import click
 from pydantic import BaseModel
+from pydantic.json_schema import JsonSchemaValue
 
 from tournament_assets.cli import echo
 from tournament_assets.foundation.errors import InputError
 from tournament_assets.foundation.extensions import added_rows_by_name
 from tournament_assets.foundation.formatting import hint_at
-from tournament_assets.foundation.json_lines import JsonObject
 from tournament_assets.judging.costs.prices import load_newest_prices
 from tournament_assets.project.config_schema import models_below, write_schema
 from tournament_assets.project.new_projects import (
@@ -184,7 +184,7 @@ def render_page() -> str:
     return "\n".join(parts)
 
 
-def _names_below(name: str, models: Mapping[str, JsonObject]) -> Iterator[str]:
+def _names_below(name: str, models: Mapping[str, JsonSchemaValue]) -> Iterator[str]:
     """Yield a model's name and those of all models in its keys, parents first, some twice."""
     yield name
     for inner in re.findall(r"#/\$defs/(\w+)", str(models[name]["properties"])):
@@ -192,8 +192,8 @@ def _names_below(name: str, models: Mapping[str, JsonObject]) -> Iterator[str]:
             yield from _names_below(inner, models)
 
 
-def _section(name: str, model: JsonObject) -> str:
-    keys: Mapping[str, JsonObject] = model["properties"]
+def _section(name: str, model: JsonSchemaValue) -> str:
+    keys: Mapping[str, JsonSchemaValue] = model["properties"]
     missing = [key for key, rules in keys.items() if "description" not in rules]
     if missing:
         raise ValueError(
@@ -210,7 +210,7 @@ def _section(name: str, model: JsonObject) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _shown_default(rules: JsonObject) -> str:
+def _shown_default(rules: JsonSchemaValue) -> str:
     default = rules.get("default")
     if "$ref" in rules:
         return "its own defaults"
@@ -225,7 +225,7 @@ def _shown_default(rules: JsonObject) -> str:
     return f"`{default}`"
 
 
-def _shown_type(rules: JsonObject) -> str:
+def _shown_type(rules: JsonSchemaValue) -> str:
     """Say which values a part of the JSON Schema takes."""
     if "$ref" in rules:
         name = rules["$ref"].rpartition("/")[2]
@@ -239,7 +239,7 @@ def _shown_type(rules: JsonObject) -> str:
     if rules["type"] == "object":
         values = [*rules.get("patternProperties", {}).values(), rules["additionalProperties"]]
         return f"mapping to {_shown_type(values[0])}"
-    name = _TYPES[rules.get("format", rules["type"])]
+    name = _TYPES[str(rules.get("format", rules["type"]))]
     limits = [f"{sign} {rules[limit]}" for limit, sign in _LIMITS.items() if limit in rules]
     return ", ".join([name, *limits])
 
