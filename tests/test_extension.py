@@ -128,6 +128,9 @@ def test_what_is_installed_shows_everywhere_and_vanishes_with_it(tmp_path: Path)
     assert all(n > 0 for n in shown["words"])
     assert run("-m", "tournament_assets", "entrants", config) == "careful sloppy texts\n"
     assert "tournament-example 1.0" in run("-m", "tournament_assets", "doctor", "--config", config)
+    schema = json.loads(run("-m", "tournament_assets", "configuration", "--json-schema"))
+    assert "text_files" in schema["properties"]["entrants"]["items"]["properties"]["loader"]["enum"]
+    assert "echo" in schema["$defs"]["Judge"]["properties"]["service"]["enum"]
 
     run(*pip, "uninstall", "--yes", "tournament-example")
     project.config_path.write_text(seats)

@@ -6,6 +6,8 @@ from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from functools import partial
+from pathlib import Path
+from threading import Event, Thread
 
 import pytest
 
@@ -262,6 +264,21 @@ def test_a_process_that_was_killed_has_died() -> None:
 def test_a_new_process_with_the_id_of_an_old_one_is_another_process() -> None:
     machine, pid, _ = own_identity().split("/")
     assert has_died(f"{machine}/{pid}/1")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux numbers threads as processes")
+def test_a_thread_with_the_id_of_an_old_process_is_no_process() -> None:
+    machine, _, _ = own_identity().split("/")
+    ends = Event()
+    thread = Thread(target=ends.wait)
+    thread.start()
+    try:
+        stat = Path(f"/proc/{thread.native_id}/stat").read_text()
+        started = stat.rpartition(")")[2].split()[19]
+        assert has_died(f"{machine}/{thread.native_id}/{started}")
+    finally:
+        ends.set()
+        thread.join()
 
 
 def test_of_a_process_on_another_machine_nothing_is_known() -> None:

@@ -65,6 +65,8 @@ def test_dagster_accepts_the_instances(
             ("github-workflows", path)
             for path in sorted((ROOT / ".github" / "workflows").iterdir())
         ),
+        ("github-issue-config", ROOT / ".github" / "ISSUE_TEMPLATE" / "config.yml"),
+        ("github-issue-forms", ROOT / ".github" / "ISSUE_TEMPLATE" / "problem.yml"),
     ],
     ids=lambda each: each.name if isinstance(each, Path) else each,
 )
@@ -75,6 +77,29 @@ def test_files_that_other_tools_read_are_as_their_published_schemas_say(
     command = [sys.executable, "-m", "check_jsonschema", "--builtin-schema", f"vendor.{schema}"]
     done = subprocess.run([*command, str(path)], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout
+
+
+def test_the_tests_take_the_lowest_dagster_from_the_ranges_of_the_project() -> None:
+    workflow = yaml.safe_load((ROOT / ".github" / "workflows" / "tests.yml").read_text())
+    (command,) = (
+        step["run"]
+        for step in workflow["jobs"]["versions"]["steps"]
+        if step.get("if") == "matrix.dagster == 'lowest'"
+    )
+    done = subprocess.run(
+        ["bash", "-c", command.replace(">> pins.txt", "")],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    needed = [*project["dependencies"], *project["optional-dependencies"]["dev"]]
+    lowest = {
+        each.split(",")[0].replace(">=", "==") for each in needed if each.startswith("dagster")
+    }
+    assert set(done.stdout.split()) == lowest
+    assert len(lowest) == 7
 
 
 def test_images_have_versions_and_nothing_holds_a_secret() -> None:

@@ -1,7 +1,10 @@
+import re
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from anthropic.types import ThinkingConfigParam
 from hypothesis import assume, given
 from hypothesis import strategies as st
@@ -271,3 +274,11 @@ def test_a_rubric_of_another_dimension_is_refused_with_its_line() -> None:
     later = TEXT.replace("# dimension: factuality\n", "") + "# dimension: tone\n"
     with pytest.raises(InputError, match=r"a\.txt:\d: the rubric is about 'tone'"):
         parse_rubric(later, dimension="factuality", where="a.txt")
+
+
+def test_every_provider_of_the_page_is_a_judge_that_can_be_asked() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "providers.md").read_text()
+    blocks = re.findall(r"```yaml\n(.*?)```", page, re.DOTALL)
+    judges = [Judge.model_validate(judge) for block in blocks for judge in yaml.safe_load(block)]
+    assert len(judges) == len(blocks) == 5
+    assert {len(block.splitlines()) for block in blocks} == {4}

@@ -4,27 +4,24 @@ For `configuration`, types, defaults and limits come from the pydantic models, a
 their docstrings, so that nothing is documented twice. The documentation's site has what it prints.
 """
 
-import inspect
 import os
 import re
 import shlex
 import sys
-import types
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 import click
-from pydantic import BaseModel, JsonValue
-from pydantic.fields import FieldInfo
-from pydantic_core import PydanticUndefined
+from pydantic import BaseModel
+from pydantic.json_schema import JsonSchemaValue
 
 from tournament_assets.cli import echo
 from tournament_assets.foundation.errors import InputError
-from tournament_assets.foundation.extensions import added_rows, added_rows_by_name
+from tournament_assets.foundation.extensions import added_rows_by_name
 from tournament_assets.foundation.formatting import hint_at
 from tournament_assets.judging.costs.prices import load_newest_prices
+from tournament_assets.project.config_schema import models_below, write_schema
 from tournament_assets.project.new_projects import (
     NewTournament,
     named_judge,
@@ -47,7 +44,6 @@ from tournament_assets.serving.ui_server import (
 )
 from tournament_assets.serving.web_access import address_of
 from tournament_assets.tournament.config import TournamentConfig
-from tournament_assets.tournament.judge_services import ServiceName
 from tournament_assets.tournament.judges import Judge
 
 _INTRODUCTION = """\
@@ -59,7 +55,14 @@ anything is spent. Keys in **bold** have no default. [`configs/demo.yaml`](../co
 a config that runs; [entrants](entrants.md), [judging](judging.md), [operations](operations.md) and
 [archives](archives.md) say when to change what.
 """
-_LIMITS = {"ge": "≥", "gt": ">", "le": "≤", "lt": "<"}
+_LIMITS = {"minimum": "≥", "exclusiveMinimum": ">", "maximum": "≤", "exclusiveMaximum": "<"}
+_TYPES = {
+    "string": "text",
+    "integer": "whole number",
+    "number": "number",
+    "boolean": "true or false",
+    "date": "date",
+}
 
 
 @click.command("init")
@@ -154,145 +157,91 @@ def _check_price(judge: Judge) -> None:
 
 
 @click.command("configuration")
-def configuration_command() -> None:
+@click.option(
+    "--json-schema",
+    "prints_schema",
+    is_flag=True,
+    help="Print the JSON Schema of a config instead, by which editors complete and check its keys.",
+)
+def configuration_command(prints_schema: bool) -> None:
     """Print every key of a config with its type, its default and its meaning, as Markdown."""
-    click.echo(render_page(), nl=False)
+    click.echo(write_schema() if prints_schema else render_page(), nl=False)
 
 
 def render_page() -> str:
     """Return the page as Markdown."""
     parts = [_INTRODUCTION]
-    seen: set[type[BaseModel]] = set()
+    seen: set[str] = set()
     roots: dict[str, type[BaseModel]] = {"A tournament": TournamentConfig}
     for title, root in {**roots, **added_rows_by_name("configs", roots)}.items():
         parts.append(f"## {title}\n")
-        for model in _models_below(root):
-            if model not in seen:
-                seen.add(model)
-                parts.append(_section(model, is_root=model is root))
+        models = models_below(root)
+        for name in _names_below(root.__name__, models):
+            if name not in seen:
+                seen.add(name)
+                head = "" if name == root.__name__ else f"### {name}\n\n"
+                parts.append(head + _section(name, models[name]))
     return "\n".join(parts)
 
 
-def _models_below(model: type[BaseModel]) -> Iterator[type[BaseModel]]:
-    """Yield a model and all models in its fields, parents first, some of them twice."""
-    yield model
-    for _, field in _fields_of(model):
-        for inner in _models_in(field.annotation):
-            yield from _models_below(inner)
+def _names_below(name: str, models: Mapping[str, JsonSchemaValue]) -> Iterator[str]:
+    """Yield a model's name and those of all models in its keys, parents first, some twice."""
+    yield name
+    for inner in re.findall(r"#/\$defs/(\w+)", str(models[name]["properties"])):
+        if inner in models:
+            yield from _names_below(inner, models)
 
 
-def _fields_of(model: type[BaseModel]) -> list[tuple[str, FieldInfo]]:
-    """Return the keys of a model, those that extras add to it last."""
-    rows = (*added_rows("config_keys"), *added_rows("mode_keys"))
-    added = {key for keys in rows if issubclass(model, keys) for key in keys.model_fields}
-    return sorted(model.model_fields.items(), key=lambda item: item[0] in added)
-
-
-def _models_in(annotation: Any) -> list[type[BaseModel]]:
-    if inspect.isclass(annotation) and issubclass(annotation, BaseModel):
-        return [annotation]
-    return [model for part in get_args(annotation) for model in _models_in(part)]
-
-
-def _section(model: type[BaseModel], *, is_root: bool) -> str:
-    summary = (inspect.getdoc(model) or "").split("\n\n")[0].replace("\n", " ")
-    meanings = _meanings(model)
-    missing = [name for name in model.model_fields if name not in meanings]
+def _section(name: str, model: JsonSchemaValue) -> str:
+    keys: Mapping[str, JsonSchemaValue] = model["properties"]
+    missing = [key for key, rules in keys.items() if "description" not in rules]
     if missing:
         raise ValueError(
-            f"{model.__name__} does not say what {', '.join(missing)} means; "
+            f"{name} does not say what {', '.join(missing)} means; "
             "expected a line for each key under Attributes in its docstring"
         )
-    rows = [
-        f"| {_shown_key(name, field)} | {_escape(_shown_type(field.annotation, field.metadata))} | "
-        f"{_escape(_shown_default(field))} | {_escape(meanings[name])} |"
-        for name, field in _fields_of(model)
-    ]
-    head = "" if is_root else f"### {model.__name__}\n\n"
-    return (
-        "\n".join(
-            [f"{head}{summary}\n", "| key | type | default | meaning |", "|---|---|---|---|", *rows]
-        )
-        + "\n"
-    )
+    lines = [f"{model['description']}\n", "| key | type | default | meaning |", "|---|---|---|---|"]
+    for key, rules in keys.items():
+        is_required = key in model.get("required", ())
+        shown = f"**`{key}`**" if is_required else f"`{key}`"
+        default = "" if is_required else _shown_default(rules)
+        cells = (_escape(cell) for cell in (_shown_type(rules), default, rules["description"]))
+        lines.append(f"| {shown} | {' | '.join(cells)} |")
+    return "\n".join(lines) + "\n"
 
 
-def _meanings(model: type[BaseModel]) -> Mapping[str, str]:
-    """Read what the docstrings of a model and its bases say under Attributes."""
-    meanings: dict[str, str] = {}
-    for base in reversed(model.__mro__):
-        if not issubclass(base, BaseModel):
-            continue
-        _, _, attributes = (inspect.cleandoc(base.__doc__ or "")).partition("Attributes:\n")
-        for match in re.finditer(
-            r"^    (\w+): (.*(?:\n(?:      .*|$))*)", attributes, flags=re.MULTILINE
-        ):
-            meanings[match[1]] = " ".join(match[2].split())
-    return meanings
-
-
-def _shown_key(name: str, field: FieldInfo) -> str:
-    key = f"`{field.alias or name}`"
-    return f"**{key}**" if field.is_required() else key
-
-
-def _shown_default(field: FieldInfo) -> str:
-    if field.is_required():
-        return ""
-    default = field.default
-    if default is PydanticUndefined:
-        default = field.default_factory() if field.default_factory is not None else None  # type: ignore[call-arg]
-    if isinstance(default, BaseModel):
+def _shown_default(rules: JsonSchemaValue) -> str:
+    default = rules.get("default")
+    if "$ref" in rules:
         return "its own defaults"
-    if default is None or default == "":
+    if default is None or default in ("", {}):
         return "none"
     if isinstance(default, bool):
         return f"`{str(default).lower()}`"
     if isinstance(default, str) and (len(default) > 40 or "\n" in default):
         return "a built-in text"
-    if isinstance(default, Mapping) and not default:
-        return "none"
-    if isinstance(default, Sequence) and not isinstance(default, str):
+    if isinstance(default, list):
         return ", ".join(f"`{value}`" for value in default) or "none"
     return f"`{default}`"
 
 
-def _shown_type(annotation: Any, metadata: Sequence[Any]) -> str:
-    service_name = next((str(each) for each in metadata if isinstance(each, ServiceName)), None)
-    type_name = service_name or _type_name(annotation)
-    limits = [
-        f"{sign} {getattr(limit, name)}"
-        for limit in metadata
-        for name, sign in _LIMITS.items()
-        if getattr(limit, name, None) is not None
-    ]
-    return ", ".join([type_name, *limits])
-
-
-def _type_name(annotation: Any) -> str:
-    origin, arguments = get_origin(annotation), get_args(annotation)
-    if origin is Annotated:
-        # The limits of pydantic's fields are inside them.
-        limits = [each for item in arguments[1:] for each in getattr(item, "metadata", [item])]
-        return _shown_type(arguments[0], limits)
-    if origin is Literal:
-        return " or ".join(f"`{value}`" for value in arguments)
-    if origin in (Union, types.UnionType):
-        return " or ".join(_type_name(part) for part in arguments if part is not type(None))
-    if origin in (dict, Mapping):
-        return f"mapping to {_type_name(arguments[1])}"
-    if origin in (tuple, list):
-        return f"list of {_type_name(arguments[0])}"
-    if inspect.isclass(annotation) and issubclass(annotation, BaseModel):
-        return f"[{annotation.__name__}](#{annotation.__name__.lower()})"
-    names = {
-        str: "text",
-        int: "whole number",
-        float: "number",
-        bool: "true or false",
-        JsonValue: "any value",
-    }
-    return names.get(annotation, getattr(annotation, "__name__", str(annotation)))
+def _shown_type(rules: JsonSchemaValue) -> str:
+    """Say which values a part of the JSON Schema takes."""
+    if "$ref" in rules:
+        name = rules["$ref"].rpartition("/")[2]
+        return "any value" if name == "JsonValue" else f"[{name}](#{name.lower()})"
+    if parts := rules.get("anyOf", [each["then"] for each in rules.get("allOf", ())]):
+        return " or ".join(_shown_type(part) for part in parts if part != {"type": "null"})
+    if values := rules.get("enum", [rules["const"]] if "const" in rules else []):
+        return " or ".join(f"`{value}`" for value in values)
+    if "items" in rules:
+        return f"list of {_shown_type(rules['items'])}"
+    if rules["type"] == "object":
+        values = [*rules.get("patternProperties", {}).values(), rules["additionalProperties"]]
+        return f"mapping to {_shown_type(values[0])}"
+    name = _TYPES[str(rules.get("format", rules["type"]))]
+    limits = [f"{sign} {rules[limit]}" for limit, sign in _LIMITS.items() if limit in rules]
+    return ", ".join([name, *limits])
 
 
 def _escape(text: str) -> str:

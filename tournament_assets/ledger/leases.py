@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import psutil
 import sqlalchemy as sa
 
 from tournament_assets.judging.settlement.records import JudgingScope, Lease
@@ -123,13 +124,8 @@ def has_died(identity: str) -> bool:
     pid, _, _ = rest.partition("/")
     if machine != socket.gethostname() or not pid.isdigit():
         return False
-    try:
-        os.kill(int(pid), 0)
-    except ProcessLookupError:
-        return True
-    except PermissionError:
-        return False
-    return _identity(int(pid)) != identity
+    # `os.kill(pid, 0)` would end the process on Windows, and takes the id of a thread, too.
+    return not psutil.pid_exists(int(pid)) or _identity(int(pid)) != identity
 
 
 def _identity(pid: int) -> str:

@@ -17,6 +17,7 @@ import yaml
 from pydantic import ValidationError
 
 from tournament_assets.foundation.errors import InputError, Problems
+from tournament_assets.project.config_schema import SCHEMA_FILE, write_schema
 from tournament_assets.recorded.answer_tables import AnswerTable, read_answers
 from tournament_assets.storage.atomic_files import write_bytes_atomically
 from tournament_assets.tournament.judge_services import (
@@ -117,9 +118,9 @@ def write_new_project(
     """Write a tournament named after its folder: config, bank, rubrics and responses.
 
     Args:
-        folder: May be missing or hold other files. Its own `.gitignore` is kept.
+        folder: May be missing or hold other files. Its own `.gitignore` and schema are kept.
         tournament: What it is made from; the sample by default.
-        replaces: Existing files are overwritten if the first line of their config contains this.
+        replaces: Existing files are overwritten if the first comment of their config contains this.
     """
     content = sample_tournament() if tournament is None else tournament
     tournament_id = as_identifier(folder.resolve().name)
@@ -140,11 +141,13 @@ def write_new_project(
         contents[folder / "responses" / f"{entrant}.jsonl"] = _json_lines(
             {"prompt_id": name, "response": text} for name, text in answers.items()
         )
-    ignored = folder / ".gitignore"
-    if not ignored.exists():
-        contents[ignored] = (_SAMPLES / "gitignore").read_text(encoding="utf-8")
+    once = {
+        config.parent / SCHEMA_FILE: write_schema(),
+        folder / ".gitignore": (_SAMPLES / "gitignore").read_text(encoding="utf-8"),
+    }
+    contents |= {path: text for path, text in once.items() if not path.exists()}
     problems = Problems()
-    is_ours = bool(replaces) and config.exists() and replaces in _first_line(config)
+    is_ours = bool(replaces) and config.exists() and replaces in _first_lines(config)
     for path in contents:
         if path.exists() and not is_ours:
             problems.add(
@@ -186,9 +189,9 @@ def written_rubrics(text: str | Mapping[str, str] | None) -> dict[str, str]:
     }
 
 
-def _first_line(path: Path) -> str:
+def _first_lines(path: Path) -> str:
     with path.open(encoding="utf-8", errors="replace") as file:
-        return file.readline()
+        return file.readline() + file.readline()
 
 
 def _json_lines(rows: Iterable[Mapping[str, str]]) -> str:

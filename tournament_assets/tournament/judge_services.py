@@ -5,8 +5,10 @@ other code names a service.
 """
 
 from collections.abc import Mapping
+from typing import Any
 
-from pydantic_core import PydanticKnownError
+from pydantic import GetJsonSchemaHandler
+from pydantic_core import CoreSchema, PydanticKnownError
 
 from tournament_assets.foundation.extensions import added_rows
 from tournament_assets.tournament.service_rows import JudgeService as JudgeService
@@ -91,8 +93,11 @@ class ServiceName:
             raise PydanticKnownError("literal_error", {"expected": known})
         return name
 
-    def __str__(self) -> str:
-        return " or ".join(f"`{name}`" for name in SERVICES)
+    @staticmethod
+    def __get_pydantic_json_schema__(
+        core: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> dict[str, Any]:
+        return {**handler(core), "enum": [*SERVICES]}
 
 
 def owner_of(model: str) -> JudgeService | None:

@@ -38,6 +38,8 @@ _OWN_FIELDS = (
 """Fields of a request to a judge that the program sets, besides those of any request."""
 
 
+NOT_OF_ALL = ("effort", "thinking", "extra_body", "headers", "query", "base_url", "api_key_env")
+"""Settings of a judge that not every service takes."""
 ChannelChoice = Literal["batch", "direct", "auto"]
 """How judges are asked whose service takes batches and single requests."""
 
@@ -165,9 +167,9 @@ class Judge(RequestAdditions):
 
     @model_validator(mode="after")
     def _is_sent_what_its_service_takes(self) -> "Judge":
-        for name in ("effort", "thinking", "extra_body", "headers", "query"):
-            if getattr(self, name) is not None and name not in self.row.takes:
-                others = [each.name for each in SERVICES.values() if name in each.takes]
+        for name in NOT_OF_ALL:
+            if getattr(self, name) is not None and name not in self.row.settings:
+                others = [each.name for each in SERVICES.values() if name in each.settings]
                 raise ValueError(
                     f"{name} is given and service is {self.service!r}, which does not take it; "
                     f"expected service: {' or '.join(others)} with it; change the one or remove "
@@ -177,14 +179,6 @@ class Judge(RequestAdditions):
 
     @model_validator(mode="after")
     def _can_be_asked(self) -> "Judge":
-        given = next((name for name in ("base_url", "api_key_env") if getattr(self, name)), None)
-        if given is not None and not self.row.is_remote:
-            others = [each.name for each in SERVICES.values() if each.is_remote]
-            raise ValueError(
-                f"{given} is given and service is {self.service!r}, which is started on this "
-                f"machine; expected service: {' or '.join(others)} with it; change the one or "
-                "remove the other"
-            )
         problem = self.model_problem
         if problem is not None:
             raise ValueError(problem)

@@ -106,6 +106,8 @@ class ServerAddress(Frozen):
         env: The environment variable that holds the base URL.
     """
 
+    ways: ClassVar[tuple[str, ...]] = ("url", "env")
+
     url: str | None = None
     env: str | None = None
 

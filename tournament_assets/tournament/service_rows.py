@@ -103,9 +103,10 @@ class JudgeService:
             )
 
     @property
-    def is_remote(self) -> bool:
-        """Whether it can be reached at an address other than its own."""
-        return bool(self.url_variable) or self.may_be_elsewhere
+    def settings(self) -> tuple[str, ...]:
+        """The settings of a judge that it takes: the last two if it may be at another address."""
+        is_remote = bool(self.url_variable) or self.may_be_elsewhere
+        return (*self.takes, *(("base_url", "api_key_env") if is_remote else ()))
 
     def key_problem(
         self,
