@@ -13,6 +13,7 @@ import pandas as pd
 import upath
 
 from tournament_assets.foundation.errors import InputError, Problems
+from tournament_assets.foundation.formatting import list_first
 from tournament_assets.graph.assets.publishing import run_artifacts
 from tournament_assets.graph.automation.scheduled_reruns import (
     diagnose_automation,
@@ -87,6 +88,7 @@ class StoredTables:
         home = plan.project.environment.get("DAGSTER_HOME")
         self._home = prepare_dagster_home(plan.project.folder, home)
         self._problems = Problems()
+        self._missing: list[str] = []
 
     def of_mode(self, name: str) -> pd.DataFrame:
         """Return a table that has one partition per mode; see `raise_if_missing`."""
@@ -107,6 +109,11 @@ class StoredTables:
 
     def raise_if_missing(self) -> None:
         """Raise an error if any table read so far was missing."""
+        if self._missing:
+            self._problems.add(
+                f"nothing is stored of {list_first(self._missing)}, mode {self._mode!r}; run "
+                f"{rerun_command(self._plan, self._mode)} first"
+            )
         self._problems.raise_if_any()
 
     def page(self) -> str:
@@ -130,10 +137,7 @@ class StoredTables:
         try:
             loaded = read_stored(row, path_of(root, self._plan, row, partition))
         except FileNotFoundError:
-            self._problems.add(
-                f"nothing is stored of {name}{label}, mode {self._mode!r}; run "
-                f"{rerun_command(self._plan, self._mode)} first"
-            )
+            self._missing.append(f"{name}{label}")
         except ValueError as error:
             self._problems.add(f"{name}{label}: {error}")
         else:

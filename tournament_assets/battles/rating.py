@@ -422,7 +422,7 @@ def _prompt_notes(n_without_prompt: int) -> list[str]:
     return [
         f"{n_without_prompt} battles name no prompt: each counts as a prompt of its own, so the "
         "sampling intervals are too narrow if several were on one; where a column of the file "
-        "names the prompt, give it by --prompt-column"
+        "names the prompt, call it question_id, or name it by --prompt-column"
     ]
 
 

@@ -28,6 +28,7 @@ from tournament_assets.foundation.extensions import (
     rows_by_extension,
     set_broken_aside,
 )
+from tournament_assets.foundation.formatting import expect_one_of, hint_at, hint_at_number
 from tournament_assets.reports.rendering import escape_terminal
 
 _CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
@@ -118,6 +119,41 @@ def _load_command(path: str) -> click.Command:
     return command
 
 
+def _hint(error: click.ClickException, ctx: click.Context) -> str:
+    """Return what a command may have been meant to be told in the place of what it refuses."""
+    word = error.message.split(" is not ")[0].split(" (")[-1].split(": ")[-1]
+    word = word.removeprefix("No such command ").removeprefix("No such option ").strip("'.)")
+    kind = getattr(getattr(error, "param", None), "type", None)
+    options = [name for each in ctx.command.params for name in each.opts if name[:2] == "--"]
+    if isinstance(error, click.NoSuchOption):
+        return hint_at(word, options)
+    if error.message.startswith("No such command") and isinstance(ctx.command, click.Group):
+        also = "options alone or " if ctx.command.invoke_without_command else ""
+        return f"; {expect_one_of(word, ctx.command.list_commands(ctx), also=also)}"
+    if error.message.startswith("Got unexpected extra argument"):
+        option = "--config" if word.endswith((".yaml", ".yml")) else "--mode"
+        return f"; did you mean '{option} {word}'?" if option in options else ""
+    if isinstance(kind, click.Choice):
+        return hint_at(word, kind.choices)
+    is_range = isinstance(kind, click.FloatRange)
+    return hint_at_number(word, is_share=kind.max == 1) if is_range else ""
+
+
+def _refuse_repetition(ctx: click.Context, arguments: list[str]) -> None:
+    """Refuse an option that takes one value and is given twice, of a command or one below it."""
+    _, rest, order = ctx.command.make_parser(ctx).parse_args(list(arguments))
+    for option in order:
+        takes_one = isinstance(option, click.Option) and not (option.is_flag or option.multiple)
+        if takes_one and order.count(option) > 1:
+            raise click.UsageError(
+                f"{option.opts[0]} is given twice; expected one; remove one", ctx
+            )
+    if isinstance(ctx.command, click.Group) and rest:
+        below = ctx.command.get_command(ctx, rest[0])
+        if below is not None:
+            _refuse_repetition(click.Context(below, ctx, rest[0]), rest[1:])
+
+
 class _Commands(click.Group):
     """Turns the project's exceptions into messages and exit codes, in one place."""
 
@@ -139,6 +175,14 @@ class _Commands(click.Group):
             self.add_command(_load_command(cmd_name), cmd_name)
         return super().get_command(ctx, cmd_name)
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        name, command, rest = super().resolve_command(ctx, args)
+        if command is not None and not ctx.resilient_parsing:
+            _refuse_repetition(click.Context(command, ctx, name), rest)
+        return name, command, rest
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
         with formatter.section("Commands"):
             set_broken_aside()
@@ -153,7 +197,10 @@ class _Commands(click.Group):
             with rare_collections():
                 return super().invoke(ctx)
         except click.ClickException as error:
-            vars(error)["message"] = _one_line(error.message)
+            words = error.message.removesuffix(".") + _hint(
+                error, getattr(error, "ctx", None) or ctx
+            )
+            vars(error).update(message=_one_line(words), possibilities=None)
             raise
         except InputError as error:
             count = len(error.problems)

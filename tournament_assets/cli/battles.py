@@ -39,7 +39,7 @@ from tournament_assets.battles.registry import (
 from tournament_assets.cli import echo
 from tournament_assets.cli.options import json_option
 from tournament_assets.foundation.errors import InputError, make_each
-from tournament_assets.foundation.formatting import format_confidence, format_share
+from tournament_assets.foundation.formatting import expect_one_of, format_confidence, format_share
 from tournament_assets.ratings.rating_methods import (
     BRADLEY_TERRY,
     METHODS,
@@ -339,8 +339,7 @@ def _require_dimension(battles: BattleFile, dimension: str) -> None:
     names = different_names(battles.table, "dimension")
     if dimension not in names:
         raise InputError(
-            f"no battle is on the dimension {dimension!r}; the battles have "
-            f"{', '.join(names) or 'none'}"
+            f"no battle is on the dimension {dimension!r}; {expect_one_of(dimension, names)}"
         )
 
 

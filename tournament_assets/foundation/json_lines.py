@@ -4,6 +4,7 @@ A file may begin with a byte order mark. Blank lines are skipped.
 """
 
 import json
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any, TypeAlias, TypeVar
@@ -11,7 +12,13 @@ from typing import IO, Any, TypeAlias, TypeVar
 from upath import UPath
 
 from tournament_assets.foundation.errors import InputError, Problems
-from tournament_assets.foundation.input_files import MOST_ROWS_BYTES, open_input
+from tournament_assets.foundation.input_files import (
+    MOST_ROWS_BYTES,
+    OTHER_KINDS,
+    explain_bytes,
+    open_input,
+    reading,
+)
 
 Json: TypeAlias = "str | int | float | bool | Sequence[Json] | Mapping[str, Json] | None"
 """A value as JSON writes it: what came over a wire, or is written to one."""
@@ -35,23 +42,19 @@ def numbered_lines(
     Raises:
         InputError: If it cannot be read, or a line is longer than `LONGEST_LINE`.
     """
-    try:
-        with open_input(path, most=MOST_ROWS_BYTES) as file:
-            lines = iter(lambda: file.readline(LONGEST_LINE + 1), b"")
-            for number, line in enumerate(lines, start=1):
-                if len(line) > LONGEST_LINE:
-                    raise InputError(
-                        f"{path.name}:{number}: the line is longer than {LONGEST_LINE // 2**20} "
-                        f"MiB; expected {expected}"
-                    )
-                content = line.removeprefix(BYTE_ORDER_MARK) if number == 1 else line
-                if content.strip():
-                    yield f"{path.name}:{number}", content
-    except OSError as error:
-        raise InputError(
-            f"{path}: the file cannot be read ({error.strerror or type(error).__name__}); "
-            f"expected {expected}"
-        ) from None
+    with reading(path, expected), open_input(path, most=MOST_ROWS_BYTES) as file:
+        lines = iter(lambda: file.readline(LONGEST_LINE + 1), b"")
+        for number, line in enumerate(lines, start=1):
+            if len(line) > LONGEST_LINE:
+                raise InputError(
+                    f"{path.name}:{number}: the line is longer than {LONGEST_LINE // 2**20} "
+                    f"MiB; expected {expected}"
+                )
+            if number == 1 and line.startswith(tuple(OTHER_KINDS)):
+                raise InputError(f"{path.name}:1: {explain_bytes(line)}")
+            content = line.removeprefix(BYTE_ORDER_MARK) if number == 1 else line
+            if content.strip():
+                yield f"{path.name}:{number}", content
 
 
 def parse_object(line: str | bytes, where: str, *, strict: bool = True) -> JsonObject:
@@ -72,13 +75,17 @@ def parse_object(line: str | bytes, where: str, *, strict: bool = True) -> JsonO
             row = json.loads(text)
     except RecursionError:
         reason = "it is nested too deeply"
-    except ValueError as error:  # also bytes that are not UTF-8, and a number of 5,000 digits
+    except UnicodeDecodeError as error:
+        raise InputError(f"{where}: {explain_bytes(error.object)}") from None
+    except ValueError as error:  # also a number of 5,000 digits
         reason = str(error)
     else:
         if isinstance(row, dict):
             return row
         raise InputError(f"{where}: the line holds {type(row).__name__}; expected a JSON object")
-    raise InputError(f"{where}: the line is not JSON ({reason:.200}); expected one JSON object")
+    raise InputError(
+        f"{where}: the line is not JSON ({reason:.200}); expected one JSON object; correct it"
+    )
 
 
 def parse_rows(
@@ -116,10 +123,15 @@ def read_json_lines(path: Path | UPath) -> list[tuple[str, JsonObject]]:
     """Read a whole file: the place of each row (`file:line`), and the row.
 
     Of a key that appears twice in an object, the last one counts.
+
+    Raises:
+        InputError: With every line that is no object; once, if the file is of another kind.
     """
     problems = Problems(of_file=True)
-    rows = []
+    rows: list[tuple[str, JsonObject]] = []
     for where, line in numbered_lines(path):
+        if not (rows or problems):
+            _refuse_table(where, line[:80].decode(errors="replace").strip(), path.name)
         with problems.collected():
             row = parse_object(line, where, strict=False)
             if b"\\u" in line:
@@ -127,6 +139,19 @@ def read_json_lines(path: Path | UPath) -> list[tuple[str, JsonObject]]:
             rows.append((where, row))
     problems.raise_if_any()
     return rows
+
+
+def _refuse_table(where: str, beginning: str, name: str) -> None:
+    """Refuse a file that begins as a list or a table does, and say how to make lines of it."""
+    if beginning.startswith("["):
+        way = f"`jq -c '.[]' {name}` writes such lines"
+    elif re.match(r"\w[^{]*[,;\t]", beginning):
+        way = f"if it is CSV, `tournament bank import {name} --out BANK.jsonl` makes a bank of it"
+    else:
+        return
+    raise InputError(
+        f"{where}: the file begins with {beginning!r}; expected one JSON object a line; {way}"
+    )
 
 
 def write_json_lines(file: IO[bytes], rows: Iterable[JsonObject]) -> None:

@@ -23,7 +23,7 @@ from tournament_assets.audits.non_inferiority import (
 from tournament_assets.foundation.errors import InputError, Problems
 from tournament_assets.foundation.estimates import Estimate
 from tournament_assets.foundation.fingerprints import fingerprint_text
-from tournament_assets.foundation.formatting import format_confidence, join_names
+from tournament_assets.foundation.formatting import expect_one_of, format_confidence, join_names
 from tournament_assets.foundation.json_lines import numbered_lines, parse_rows
 from tournament_assets.project.playing_judges import PlayingJudge
 from tournament_assets.reports.report_tables import Document, ReportSection, ReportTable
@@ -159,7 +159,7 @@ def hold_gate(
     dimensions = settings.dimensions or tuple(run.verdicts)
     problems = Problems()
     problems.extend(
-        f"{run.folder}: has no dimension {name!r}; expected one of {[*run.verdicts]}"
+        f"{run.folder}: has no dimension {name!r}; {expect_one_of(name, run.verdicts)}"
         for name in dimensions
         if name not in run.verdicts
     )

@@ -27,7 +27,7 @@ from tournament_assets.extras.archives.runs import ArchivedRun
 from tournament_assets.foundation.errors import InputError, VerdictParseError
 from tournament_assets.foundation.fingerprints import fingerprint
 from tournament_assets.foundation.formatting import format_usd
-from tournament_assets.foundation.input_files import read_input_text
+from tournament_assets.foundation.input_files import read_input_text, reading
 from tournament_assets.foundation.yaml_files import parse_yaml
 from tournament_assets.judging.batch_service import AsksDirectly, MessageParams
 from tournament_assets.judging.costs.estimates import measure_workload
@@ -62,13 +62,9 @@ def require_rejudging(archive: ArchiveFile) -> tuple[Rejudging, str]:
             "and the places of the parts that the judge is shown; add it"
         )
     path = archive.base / rejudging.prompt
-    try:
+    label = f"{archive.path}: rejudging.prompt is {rejudging.prompt!r}, which"
+    with reading(path, "a text file in UTF-8 beside the description", label=label):
         instructions = read_input_text(path)
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(
-            f"{archive.path}: rejudging.prompt is {rejudging.prompt!r}, which cannot be read "
-            f"({type(error).__name__}); expected a text file in UTF-8 beside the description"
-        ) from None
     if not instructions.strip():
         raise InputError(f"{path}: the file is empty; expected the judge's instructions")
     return rejudging, instructions.strip() + "\n"
