@@ -10,6 +10,7 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pkgutil import resolve_name
 from typing import Any
 
@@ -116,17 +117,19 @@ def _load_command(path: str) -> click.Command:
                 "group; rename it"
             )
         command.add_command(_load_command(f"{path} {added}"), added)
+    for each in (command, *getattr(command, "commands", {}).values()):
+        vars(each)["parse_args"] = partial(_parse_once, each)
     return command
 
 
 def _hint(error: click.ClickException, ctx: click.Context) -> str:
     """Return what a command may have been meant to be told in the place of what it refuses."""
-    word = error.message.split(" is not ")[0].split(" (")[-1].split(": ")[-1]
-    word = word.removeprefix("No such command ").removeprefix("No such option ").strip("'.)")
+    word = error.message.split(" is not ")[0].split(" (")[-1]
+    word = word.removeprefix("No such command ").strip("'.)")
     kind = getattr(getattr(error, "param", None), "type", None)
     options = [name for each in ctx.command.params for name in each.opts if name[:2] == "--"]
     if isinstance(error, click.NoSuchOption):
-        return hint_at(word, options)
+        return f"; {expect_one_of(error.option_name, options)}"
     if error.message.startswith("No such command") and isinstance(ctx.command, click.Group):
         also = "options alone or " if ctx.command.invoke_without_command else ""
         return f"; {expect_one_of(word, ctx.command.list_commands(ctx), also=also)}"
@@ -139,19 +142,14 @@ def _hint(error: click.ClickException, ctx: click.Context) -> str:
     return hint_at_number(word, is_share=kind.max == 1) if is_range else ""
 
 
-def _refuse_repetition(ctx: click.Context, arguments: list[str]) -> None:
-    """Refuse an option that takes one value and is given twice, of a command or one below it."""
-    _, rest, order = ctx.command.make_parser(ctx).parse_args(list(arguments))
+def _parse_once(command: click.Command, ctx: click.Context, args: list[str]) -> list[str]:
+    """Parse a command's arguments; refuse an option that takes one value and is given twice."""
+    _, _, order = command.make_parser(ctx).parse_args(list(args))
     for option in order:
         takes_one = isinstance(option, click.Option) and not (option.is_flag or option.multiple)
-        if takes_one and order.count(option) > 1:
-            raise click.UsageError(
-                f"{option.opts[0]} is given twice; expected one; remove one", ctx
-            )
-    if isinstance(ctx.command, click.Group) and rest:
-        below = ctx.command.get_command(ctx, rest[0])
-        if below is not None:
-            _refuse_repetition(click.Context(below, ctx, rest[0]), rest[1:])
+        if takes_one and order.count(option) > 1 and not ctx.resilient_parsing:
+            raise click.UsageError(f"{option.opts[0]} is given twice; leave one out", ctx)
+    return type(command).parse_args(command, ctx, args)
 
 
 class _Commands(click.Group):
@@ -175,14 +173,6 @@ class _Commands(click.Group):
             self.add_command(_load_command(cmd_name), cmd_name)
         return super().get_command(ctx, cmd_name)
 
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        name, command, rest = super().resolve_command(ctx, args)
-        if command is not None and not ctx.resilient_parsing:
-            _refuse_repetition(click.Context(command, ctx, name), rest)
-        return name, command, rest
-
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
         with formatter.section("Commands"):
             set_broken_aside()
@@ -197,10 +187,9 @@ class _Commands(click.Group):
             with rare_collections():
                 return super().invoke(ctx)
         except click.ClickException as error:
-            words = error.message.removesuffix(".") + _hint(
-                error, getattr(error, "ctx", None) or ctx
-            )
-            vars(error).update(message=_one_line(words), possibilities=None)
+            hint = _hint(error, getattr(error, "ctx", None) or ctx)
+            words = _one_line(error.message.removesuffix(".") + hint)
+            vars(error).update(message=words, possibilities=None)
             raise
         except InputError as error:
             count = len(error.problems)

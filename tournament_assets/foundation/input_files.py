@@ -27,7 +27,6 @@ OTHER_KINDS = {
     b"\x1f\x8b": "gzip",
     b"\xff\xfe": "UTF-16",
     b"\xfe\xff": "UTF-16",
-    b"PK\x03\x04": "zip",
     b"PAR1": "Parquet",
 }
 """What files are that begin so, and are no text in UTF-8."""
@@ -98,15 +97,17 @@ def reading(path: Path | UPath | Traversable, expected: str, *, label: str = "")
     try:
         yield
     except UnicodeDecodeError as error:
+        # Of another encoding it is a part that could not be read, and not the whole.
         line = error.object.count(b"\n", 0, error.start) + 1
-        raise InputError(f"{path}:{line}: {explain_bytes(error.object)}") from None
-    except OSError as error:
-        reason = error.strerror or type(error).__name__
+        place = f"{path}:{line}" if error.encoding == "utf-8" else str(path)
+        raise InputError(f"{place}: {explain_bytes(error.object)}") from None
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or f"{error!s:.200}"
         if isinstance(error, FileNotFoundError):
             reason += hint_at_path(path)
-        where = label or f"{path}: the file"
         raise InputError(
-            f"{where} cannot be read ({reason}); expected {expected}; check the path"
+            f"{label or f'{path}: the file'} cannot be read ({reason}); expected {expected}; "
+            "check the path"
         ) from None
 
 

@@ -29,6 +29,8 @@ LONGEST_LINE = 64 * 2**20
 
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 Parsed = TypeVar("Parsed")
+_TABLE = re.compile(rb"\s*\[|\w[^{]*[,;\t]")
+"""How a JSON list begins, and CSV."""
 
 
 def numbered_lines(
@@ -83,9 +85,7 @@ def parse_object(line: str | bytes, where: str, *, strict: bool = True) -> JsonO
         if isinstance(row, dict):
             return row
         raise InputError(f"{where}: the line holds {type(row).__name__}; expected a JSON object")
-    raise InputError(
-        f"{where}: the line is not JSON ({reason:.200}); expected one JSON object; correct it"
-    )
+    raise InputError(f"{where}: the line is not JSON ({reason:.200}); expected an object; mend it")
 
 
 def parse_rows(
@@ -130,8 +130,12 @@ def read_json_lines(path: Path | UPath) -> list[tuple[str, JsonObject]]:
     problems = Problems(of_file=True)
     rows: list[tuple[str, JsonObject]] = []
     for where, line in numbered_lines(path):
-        if not (rows or problems):
-            _refuse_table(where, line[:80].decode(errors="replace").strip(), path.name)
+        if not (rows or problems) and _TABLE.match(line):
+            beginning = line[:80].decode(errors="replace").strip()
+            raise InputError(
+                f"{where}: the file begins with {beginning!r}; expected one JSON object a line; "
+                f"`tournament bank import {path.name} --out BANK.jsonl` makes a bank of a table"
+            )
         with problems.collected():
             row = parse_object(line, where, strict=False)
             if b"\\u" in line:
@@ -139,19 +143,6 @@ def read_json_lines(path: Path | UPath) -> list[tuple[str, JsonObject]]:
             rows.append((where, row))
     problems.raise_if_any()
     return rows
-
-
-def _refuse_table(where: str, beginning: str, name: str) -> None:
-    """Refuse a file that begins as a list or a table does, and say how to make lines of it."""
-    if beginning.startswith("["):
-        way = f"`jq -c '.[]' {name}` writes such lines"
-    elif re.match(r"\w[^{]*[,;\t]", beginning):
-        way = f"if it is CSV, `tournament bank import {name} --out BANK.jsonl` makes a bank of it"
-    else:
-        return
-    raise InputError(
-        f"{where}: the file begins with {beginning!r}; expected one JSON object a line; {way}"
-    )
 
 
 def write_json_lines(file: IO[bytes], rows: Iterable[JsonObject]) -> None:

@@ -351,8 +351,7 @@ def _explain(detail: Any, model: type[BaseModel], what: str) -> tuple[KeyPath, s
         keys = [*found] if isinstance(found, Mapping) else []
         near = next((each for each in keys if each == key or hint_at(key, [str(each)])), None)
         if near == key:
-            message = f"{name} has {key} {found[key]!r}; {expect_one_of(found[key], tags)}"
-            return shown, message
+            return shown, f"{name} has {key} {found[key]!r}; {expect_one_of(found[key], tags)}"
         if near is not None:
             return (*shown, near), f"unknown key '{name}.{near}'; {expect_one_of(near, [key])}"
         return shown, f"{name} has no {key}; expected one of {', '.join(tags)}; add it"

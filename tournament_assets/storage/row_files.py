@@ -19,12 +19,7 @@ from typing import Any, BinaryIO, Literal
 import pyarrow as pa
 
 from tournament_assets.foundation.errors import InputError, Problems
-from tournament_assets.foundation.input_files import (
-    MOST_ROWS_BYTES,
-    explain_bytes,
-    open_input,
-    reading,
-)
+from tournament_assets.foundation.input_files import MOST_ROWS_BYTES, open_input, reading
 from tournament_assets.foundation.json_lines import (
     BYTE_ORDER_MARK,
     LONGEST_LINE,
@@ -263,12 +258,8 @@ def _load(path: Path) -> Any:
 
 
 def _load_as(expected: str, path: Path) -> Any:
-    try:
+    with reading(path, f"{expected} in UTF-8"):
         return _load(path)
-    except ValueError as error:
-        raise InputError(
-            f"{path}: the file cannot be read ({str(error)[:200]}); expected {expected} in UTF-8"
-        ) from None
 
 
 _UTF_16 = (b"\xff\xfe", b"\xfe\xff")
@@ -348,25 +339,19 @@ def _encoding_of(path: Path) -> str:
         if content in _UTF_16:
             return "utf-16"
         content += file.read()
-    try:
-        content.decode()
-    except UnicodeDecodeError as error:
-        if all(ord(letter) <= 0x7F for letter in content.decode(errors="ignore")):
+        try:
+            content.decode()
+        except UnicodeDecodeError:
+            if any(ord(letter) > 0x7F for letter in content.decode(errors="ignore")):
+                raise
             return _WESTERN
-        line = content.count(b"\n", 0, error.start) + 1
-        raise InputError(f"{path.name}:{line}: {explain_bytes(content)}") from None
     return "utf-8-sig"
 
 
 @contextmanager
 def _csv_text(path: Path, encoding: str) -> Iterator[io.TextIOWrapper]:
     with _opened(path) as file:
-        try:
-            yield io.TextIOWrapper(file, encoding=encoding, newline="")
-        except UnicodeDecodeError as error:
-            raise InputError(
-                f"{path.name}: {error}; expected CSV in UTF-8; save it as 'CSV UTF-8'"
-            ) from None
+        yield io.TextIOWrapper(file, encoding=encoding, newline="")
 
 
 def csv_rows(path: Path, *, needed: Sequence[str] = ()) -> Iterator[tuple[str, JsonObject]]:

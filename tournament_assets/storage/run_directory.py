@@ -160,13 +160,8 @@ def read_manifest(directory: Path) -> dict[str, Any]:
     """
     path = directory / "manifest.json"
     expected = "the directory of a finished run, such as runs/pilot_20261104T101500Z"
-    label = f"{path}: the manifest"
-    try:
-        with reading(path, expected, label=label):
-            manifest = json.loads(read_input(path))
-    except ValueError as error:
-        reason = type(error).__name__
-        raise InputError(f"{label} cannot be read ({reason}); expected {expected}") from None
+    with reading(path, expected, label=f"{path}: the manifest"):
+        manifest = json.loads(read_input(path))
     if not isinstance(manifest, dict):
         raise InputError(
             f"{path}: the manifest is {type(manifest).__name__}; expected a JSON object"

@@ -209,16 +209,12 @@ def draw_stratified(
     available = Counter(prompt.source for prompt in prompts)
     problems = Problems()
     for source, size in sorted(strata.items()):
-        if source not in available:
-            problems.add(
-                f"stratum {source!r} is no source of the bank; "
-                f"{expect_one_of(source, sorted(available))}; correct its name or add prompts"
-            )
-        elif available[source] < size:
+        if available[source] < size:
+            sources = sorted(available.keys() - {source})
             problems.add(
                 f"stratum {source!r} asks for {size} prompts and the bank has "
-                f"{available[source]} of this source; expected at most that many; lower the number "
-                "or add prompts"
+                f"{available[source]} of this source; expected no more, or another source "
+                f"({', '.join(sources)}); lower the number or add prompts{hint_at(source, sources)}"
             )
     problems.raise_if_any()
     generator = np.random.default_rng(seed)

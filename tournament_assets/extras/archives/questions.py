@@ -162,20 +162,16 @@ def _place(source: JudgeInput) -> str:
 def _read_beside(path: Path) -> Any:
     """Return the content of a file, parsed if it is YAML or JSON."""
     try:
-        text = read_input_text(path)
-        match path.suffix.lower():
-            case ".yaml" | ".yml":
-                return parse_yaml(text, path.name).values
-            case ".json":
-                return json.loads(text)
-        return text
-    except InputError as error:
+        with reading(path, "YAML, JSON or text in UTF-8", label=path.name):
+            text = read_input_text(path)
+            match path.suffix.lower():
+                case ".yaml" | ".yml":
+                    return parse_yaml(text, path.name).values
+                case ".json":
+                    return json.loads(text)
+            return text
+    except (InputError, RecursionError) as error:
         raise BrokenRunError(str(error)) from None
-    except (OSError, ValueError, RecursionError) as error:
-        raise BrokenRunError(
-            f"{path.name} cannot be read ({type(error).__name__}); expected YAML, JSON or text in "
-            "UTF-8"
-        ) from None
 
 
 def _cut(text: str, max_chars: int | None) -> str:

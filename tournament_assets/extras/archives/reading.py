@@ -16,6 +16,7 @@ from tournament_assets.extras.archives.runs import (
     LogFailure,
 )
 from tournament_assets.foundation.errors import InputError
+from tournament_assets.foundation.input_files import reading
 from tournament_assets.recorded.sample_formats import value_at
 
 _ROUNDING = 5e-4
@@ -202,15 +203,12 @@ def _log_files(archive: ArchiveFile, patterns: Sequence[str]) -> Iterator[tuple[
 
 
 def _lines(path: Path) -> Iterator[str]:
-    try:
-        # Another program wrote the logs: bytes that are not UTF-8 are escaped, and no line is lost.
-        with path.open(encoding="utf-8", errors="backslashreplace") as file:
-            yield from file
-    except OSError as error:
-        raise InputError(
-            f"{path}: the log cannot be read ({error.strerror or type(error).__name__}); "
-            "expected a text file; correct logs"
-        ) from None
+    # Another program wrote the logs: bytes that are not UTF-8 are escaped, and no line is lost.
+    with (
+        reading(path, "a text file, as logs names it", label=f"{path}: the log"),
+        path.open(encoding="utf-8", errors="backslashreplace") as file,
+    ):
+        yield from file
 
 
 def _shown(path: Path, base: Path) -> str:
