@@ -31,7 +31,6 @@ from tournament_assets.battles.formats.arena import JUDGEARENA, TOURNAMENT, Aren
 from tournament_assets.battles.formats.plain import PLAIN
 from tournament_assets.foundation.errors import InputError, Problems, make_each
 from tournament_assets.foundation.extensions import added_rows
-from tournament_assets.foundation.formatting import expect_one_of
 from tournament_assets.foundation.json_lines import JsonObject, numbered_lines, parse_rows
 from tournament_assets.storage.foreign_tables import choose_format
 from tournament_assets.storage.row_files import sample_file
@@ -125,7 +124,7 @@ def _format_of(path: Path, name: str | None) -> BattleFormat:
 
 def _named(name: str) -> BattleFormat:
     if name not in FORMATS:
-        raise InputError(f"the format is {name!r}; {expect_one_of(name, FORMATS)}")
+        raise InputError(f"the format is {name!r}; expected one of {', '.join(FORMATS)}")
     return FORMATS[name]
 
 

@@ -124,8 +124,7 @@ def _load_command(path: str) -> click.Command:
 
 def _hint(error: click.ClickException, ctx: click.Context) -> str:
     """Return what a command may have been meant to be told in the place of what it refuses."""
-    word = error.message.split(" is not ")[0].split(" (")[-1]
-    word = word.removeprefix("No such command ").strip("'.)")
+    word = error.message.split(" is not ")[0].split(" (")[-1].split("command ")[-1].strip("'.)")
     kind = getattr(getattr(error, "param", None), "type", None)
     options = [name for each in ctx.command.params for name in each.opts if name[:2] == "--"]
     if isinstance(error, click.NoSuchOption):
@@ -136,18 +135,18 @@ def _hint(error: click.ClickException, ctx: click.Context) -> str:
     if error.message.startswith("Got unexpected extra argument"):
         option = "--config" if word.endswith((".yaml", ".yml")) else "--mode"
         return f"; did you mean '{option} {word}'?" if option in options else ""
-    if isinstance(kind, click.Choice):
-        return hint_at(word, kind.choices)
-    is_range = isinstance(kind, click.FloatRange)
-    return hint_at_number(word, is_share=kind.max == 1) if is_range else ""
+    if isinstance(kind, click.FloatRange):
+        return hint_at_number(word, is_share=kind.max == 1)
+    return hint_at(word, kind.choices) if isinstance(kind, click.Choice) else ""
 
 
 def _parse_once(command: click.Command, ctx: click.Context, args: list[str]) -> list[str]:
     """Parse a command's arguments; refuse an option that takes one value and is given twice."""
     _, _, order = command.make_parser(ctx).parse_args(list(args))
     for option in order:
-        takes_one = isinstance(option, click.Option) and not (option.is_flag or option.multiple)
-        if takes_one and order.count(option) > 1 and not ctx.resilient_parsing:
+        is_value = isinstance(option, click.Option) and not (option.is_flag or option.count)
+        takes_one = is_value and not option.multiple and not ctx.resilient_parsing
+        if takes_one and order.count(option) > 1:
             raise click.UsageError(f"{option.opts[0]} is given twice; leave one out", ctx)
     return type(command).parse_args(command, ctx, args)
 

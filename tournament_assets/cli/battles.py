@@ -338,9 +338,7 @@ def _read(file: Path, format_name: str | None, reading: Mapping[str, Any]) -> Ba
 def _require_dimension(battles: BattleFile, dimension: str) -> None:
     names = different_names(battles.table, "dimension")
     if dimension not in names:
-        raise InputError(
-            f"no battle is on the dimension {dimension!r}; {expect_one_of(dimension, names)}"
-        )
+        raise InputError(f"no battle is on {dimension!r}; {expect_one_of(dimension, names)}")
 
 
 def _print_left_out(left_out: Mapping[str, int], notes: Iterable[str]) -> None:

@@ -113,11 +113,10 @@ def reading(path: Path | UPath | Traversable, expected: str, *, label: str = "")
 
 def hint_at_path(path: Path | UPath | Traversable) -> str:
     """Return `; did you mean …?` with what lies there and is named nearly as a missing file."""
-    missing = path
-    while isinstance(missing, Path) and not missing.parent.is_dir():
-        missing = missing.parent
-    others = missing.parent.iterdir() if isinstance(missing, Path) else ()
-    return hint_at(missing.name, (each.name for each in others))
+    for missing in (path, *path.parents) if isinstance(path, Path) else ():
+        if missing.parent.is_dir() and os.access(missing.parent, os.R_OK):
+            return hint_at(missing.name, (each.name for each in missing.parent.iterdir()))
+    return ""
 
 
 def explain_bytes(content: bytes) -> str:

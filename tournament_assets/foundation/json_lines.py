@@ -29,8 +29,6 @@ LONGEST_LINE = 64 * 2**20
 
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 Parsed = TypeVar("Parsed")
-_TABLE = re.compile(rb"\s*\[|\w[^{]*[,;\t]")
-"""How a JSON list begins, and CSV."""
 
 
 def numbered_lines(
@@ -122,15 +120,12 @@ def parse_rows(
 def read_json_lines(path: Path | UPath) -> list[tuple[str, JsonObject]]:
     """Read a whole file: the place of each row (`file:line`), and the row.
 
-    Of a key that appears twice in an object, the last one counts.
-
-    Raises:
-        InputError: With every line that is no object; once, if the file is of another kind.
+    Of a key that appears twice in an object, the last one counts. CSV and a list are refused once.
     """
     problems = Problems(of_file=True)
     rows: list[tuple[str, JsonObject]] = []
     for where, line in numbered_lines(path):
-        if not (rows or problems) and _TABLE.match(line):
+        if not (rows or problems) and re.match(rb"\s*\[|\w[^{]*[,;\t]", line):  # a list, CSV
             beginning = line[:80].decode(errors="replace").strip()
             raise InputError(
                 f"{where}: the file begins with {beginning!r}; expected one JSON object a line; "
