@@ -12,7 +12,7 @@ import dagster as dg
 import pandas as pd
 import upath
 
-from tournament_assets.foundation.errors import InputError, Problems
+from tournament_assets.foundation.errors import InputError
 from tournament_assets.graph.assets.publishing import run_artifacts
 from tournament_assets.graph.automation.scheduled_reruns import (
     diagnose_automation,
@@ -38,7 +38,7 @@ from tournament_assets.preparing.preflight import Finding
 from tournament_assets.project.plan import TournamentPlan, load_plan
 from tournament_assets.project.project_files import Project, prepare_dagster_home
 from tournament_assets.provenance.origins import rerun_command
-from tournament_assets.storage.tables import StoredTable, derive_schema
+from tournament_assets.storage.tables import StoredTable
 from tournament_assets.tournament.config import Mode
 
 
@@ -81,21 +81,20 @@ def run_tournament(
 
 
 class StoredTables:
-    """The stored tables of one mode of a tournament."""
+    """The stored tables of one mode of a tournament; one that is missing is refused."""
 
     def __init__(self, plan: TournamentPlan, mode: Mode) -> None:
         """Prepare to read; nothing is read yet."""
         self._plan, self._mode = plan, mode
         home = plan.project.environment.get("DAGSTER_HOME")
         self._home = prepare_dagster_home(plan.project.folder, home)
-        self._problems = Problems()
 
     def of_mode(self, name: str) -> pd.DataFrame:
-        """Return a table that has one partition per mode; see `raise_if_missing`."""
+        """Return a table that has one partition per mode."""
         return self._load(name, self._mode, label="")
 
     def by_name(self, table: str, only: Sequence[str] | None = None) -> dict[str, pd.DataFrame]:
-        """Return a table by dimension or entrant, whichever it has; see `raise_if_missing`.
+        """Return a table by dimension or entrant, whichever it has.
 
         Args:
             table: Its asset.
@@ -106,10 +105,6 @@ class StoredTables:
             name: self._load(table, f"{name}|{self._mode}", label=f" of {name}")
             for name in only or axis_names(self._plan.config, axis)
         }
-
-    def raise_if_missing(self) -> None:
-        """Raise an error if any table read so far was missing."""
-        self._problems.raise_if_any()
 
     def page(self) -> str:
         """Return where the newest run's page is, or why there is none."""
@@ -132,18 +127,14 @@ class StoredTables:
         try:
             loaded = read_stored(row, path_of(root, self._plan, row, partition))
         except FileNotFoundError:
-            self._problems.add(
+            raise InputError(
                 f"nothing is stored of {name}{label}, mode {self._mode!r}; run "
                 f"{rerun_command(self._plan, self._mode)} first"
-            )
+            ) from None
         except ValueError as error:
-            self._problems.add(f"{name}{label}: {error}")
-        else:
-            if isinstance(loaded, StoredTable):
-                return loaded.frame()
-            if isinstance(loaded, pd.DataFrame):
-                return loaded
-        return pd.DataFrame(columns=derive_schema(row.row_type).names)
+            raise InputError(f"{name}{label}: {error}") from None
+        frame: pd.DataFrame = loaded.frame() if isinstance(loaded, StoredTable) else loaded
+        return frame
 
 
 def diagnose_project(

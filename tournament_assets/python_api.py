@@ -28,6 +28,7 @@ from tournament_assets.battles.rating import (
 from tournament_assets.battles.registry import pool_battles, read_battles
 from tournament_assets.foundation.arguments import checked
 from tournament_assets.foundation.errors import InputError
+from tournament_assets.foundation.formatting import expect_one_of
 from tournament_assets.graph.plain_runs import PlainRun, run_plainly, run_unrecorded
 from tournament_assets.graph.run_options import RunOptions
 from tournament_assets.preparing.estimates import estimate_tournament
@@ -154,7 +155,7 @@ def rate(
     methods: Sequence[str] = (method,) if isinstance(method, str) else tuple(method)
     if unknown := [each for each in methods if each not in battle_methods()]:
         raise InputError(
-            f"the rating method is {each!r}; expected one of {', '.join(battle_methods())}"
+            f"the rating method is {each!r}; {expect_one_of(each, battle_methods())}"
             for each in unknown
         )
     if missing := [name for name in ("model_a", "model_b", "winner") if name not in battles]:

@@ -32,7 +32,7 @@ def test_line_ends_blank_lines_and_a_byte_order_mark_make_no_difference(tmp_path
     [
         (b"{", "is not JSON"),
         (b"[1]", "holds list; expected a JSON object"),
-        (b"\xff{}", "is not JSON"),
+        (b"\xff{}", "is not UTF-8"),
         (b"[" * 100_000, "nested too deeply"),
         (b'{"a": ' + b"1" * 5_000 + b"}", "is not JSON"),
         (b'{"a": "half \\ud83d"}', "half a character"),

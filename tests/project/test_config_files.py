@@ -146,7 +146,7 @@ def test_comments_and_layout_do_not_change_the_fingerprint(path: Path) -> None:
         (
             "    loader: recorded\n",
             "",
-            "15: entrants.0 has loader None; expected one of "
+            "15: entrants.0 has no loader; expected one of "
             "vanilla_hf, custom_poe, recorded, openai_api, anthropic_api",
         ),
         (
@@ -241,13 +241,13 @@ def test_a_file_that_holds_no_mapping_is_refused(path: Path, text: str, kind: st
 
 
 def test_a_file_that_is_not_there_is_named(path: Path) -> None:
-    with pytest.raises(InputError, match=r"tiny\.yaml: .*\(FileNotFoundError\)"):
+    with pytest.raises(InputError, match=r"tiny\.yaml: .*No such file"):
         load_config(path)
 
 
 def test_a_file_that_is_not_text_is_refused(path: Path) -> None:
     path.write_bytes(b"tournament_id: \xff\xfe\n")
-    with pytest.raises(InputError, match=r"tiny\.yaml: .*\(UnicodeDecodeError\)"):
+    with pytest.raises(InputError, match=r"tiny\.yaml:1: .*not UTF-8"):
         load_config(path)
 
 
@@ -346,7 +346,6 @@ def test_a_misspelled_key_deep_inside_an_entrant_is_told_with_its_line(path: Pat
     problems = problems_of(path, text)
     expected = [
         (first, "unknown key 'entrants.3.hydra.n_head'", "did you mean 'n_heads'?"),
-        (first + 1, "entrants.3.hydra.security.rank is missing; add it", ""),
         (first + 2, "unknown key 'entrants.3.hydra.security.folder.environment'", "builtin, env"),
         (first + 3, "unknown key 'entrants.3.hydra.security.rang'", "did you mean 'rank'?"),
     ]

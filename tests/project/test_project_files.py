@@ -136,7 +136,7 @@ def test_a_file_of_something_else_shows_its_first_problems_and_counts_the_others
     ("content", "problem"),
     [
         (None, r"bank\.jsonl: .*No such file"),
-        (b"{}\n\xff\xfe\n", r"bank\.jsonl:2: .*'utf-8'"),
+        (b"{}\n\xff\xfe\n", r"bank\.jsonl:2: .*not UTF-8"),
     ],
     ids=["missing", "not UTF-8"],
 )

@@ -203,7 +203,7 @@ def test_all_problems_are_told_at_once_with_line_and_column(tmp_path: Path) -> N
         ('prompt,a,b\np,"1,2\nq,3,4\n', ["answers.csv:2: the row that begins here"]),
         (
             "prompt,a,b\np,\u00fc ".encode() + "caf\xe9,2\n".encode("latin-1"),
-            ["answers.csv:2: byte 0xe9 is not UTF-8"],
+            ["answers.csv:2: the text is not UTF-8"],
         ),
         ("prompt,a,a\np,1,2\n", ["'a' more than once"]),
         ("prompt,a\np,1\n", ["'a' holds responses"]),

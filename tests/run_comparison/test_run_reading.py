@@ -96,7 +96,7 @@ def test_a_run_directory_gives_what_the_judge_was_told(tmp_path: Path) -> None:
     ("changes", "words"),
     [
         ({"manifest": None}, "manifest.json: the manifest cannot be read"),
-        ({"manifest": "{"}, "manifest.json: the manifest cannot be read (JSONDecodeError)"),
+        ({"manifest": "{"}, "manifest.json: the manifest cannot be read (Expecting"),
         ({"manifest": "[]"}, "manifest.json: the manifest is list; expected a JSON object"),
         ({"manifest": {"dimensions": ["../facts"]}}, "expected names"),
         ({"leaderboard": None}, "leaderboard.csv: "),

@@ -26,6 +26,7 @@ import numpy as np
 
 from tournament_assets.foundation.errors import InputError, Problems
 from tournament_assets.foundation.estimates import Estimate
+from tournament_assets.foundation.formatting import expect_one_of
 from tournament_assets.ratings.bradley_terry import ELO_PER_NAT
 from tournament_assets.ratings.matches import code_judgments, require_confidence
 from tournament_assets.ratings.sandwich import sandwich_bradley_terry
@@ -134,7 +135,7 @@ def compare_with_margin(
 def _require(entrants: Sequence[str], candidate: str, baseline: str, margin: float) -> None:
     problems = Problems()
     problems.extend(
-        f"found no entrant {name!r}; expected one of {', '.join(map(repr, entrants))}"
+        f"found no entrant {name!r}; {expect_one_of(name, map(str, entrants))}"
         for name in (candidate, baseline)
         if name not in entrants
     )

@@ -290,7 +290,7 @@ def _notes(tally: Mapping[str, int], matches: Matches, preferences: str) -> list
         notes.append(
             f"{n_without} battles name no prompt: each counts as a prompt of its own, so the "
             "sampling intervals are too narrow if several were on one; where a column of the file "
-            "names the prompt, give it by --prompt-column"
+            "names the prompt, call it question_id, or name it by --prompt-column"
         )
     if n_weighted := tally["weighted"]:
         is_played = _as_often_as_they_weigh(matches) is not matches

@@ -10,6 +10,7 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pkgutil import resolve_name
 from typing import Any
 
@@ -28,6 +29,7 @@ from tournament_assets.foundation.extensions import (
     rows_by_extension,
     set_broken_aside,
 )
+from tournament_assets.foundation.formatting import expect_one_of, hint_at, hint_at_number
 from tournament_assets.reports.rendering import escape_terminal
 
 _CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
@@ -119,7 +121,38 @@ def _load_command(path: str) -> click.Command:
                 "group; rename it"
             )
         command.add_command(_load_command(f"{path} {added}"), added)
+    for each in (command, *getattr(command, "commands", {}).values()):
+        vars(each)["parse_args"] = partial(_parse_once, each)
     return command
+
+
+def _hint(error: click.ClickException, ctx: click.Context) -> str:
+    """Return what a command may have been meant to be told in the place of what it refuses."""
+    word = error.message.split(" is not ")[0].split(" (")[-1].split("command ")[-1].strip("'.)")
+    kind = getattr(getattr(error, "param", None), "type", None)
+    options = [name for each in ctx.command.params for name in each.opts if name[:2] == "--"]
+    if isinstance(error, click.NoSuchOption):
+        return f"; {expect_one_of(error.option_name, options)}"
+    if error.message.startswith("No such command") and isinstance(ctx.command, click.Group):
+        also = "options alone or " if ctx.command.invoke_without_command else ""
+        return f"; {expect_one_of(word, ctx.command.list_commands(ctx), also=also)}"
+    if error.message.startswith("Got unexpected extra argument"):
+        option = "--config" if word.endswith((".yaml", ".yml")) else "--mode"
+        return f"; did you mean '{option} {word}'?" if option in options else ""
+    if isinstance(kind, click.FloatRange):
+        return hint_at_number(word, is_share=kind.max == 1)
+    return hint_at(word, kind.choices) if isinstance(kind, click.Choice) else ""
+
+
+def _parse_once(command: click.Command, ctx: click.Context, args: list[str]) -> list[str]:
+    """Parse a command's arguments; refuse an option that takes one value and is given twice."""
+    _, _, order = command.make_parser(ctx).parse_args(list(args))
+    for option in order:
+        is_value = isinstance(option, click.Option) and not (option.is_flag or option.count)
+        takes_one = is_value and not option.multiple and not ctx.resilient_parsing
+        if takes_one and order.count(option) > 1:
+            raise click.UsageError(f"{option.opts[0]} is given twice; leave one out", ctx)
+    return type(command).parse_args(command, ctx, args)
 
 
 class _Commands(click.Group):
@@ -157,7 +190,9 @@ class _Commands(click.Group):
             with rare_collections():
                 return super().invoke(ctx)
         except click.ClickException as error:
-            vars(error)["message"] = _one_line(error.message)
+            hint = _hint(error, getattr(error, "ctx", None) or ctx)
+            words = _one_line(error.message.removesuffix(".") + hint)
+            vars(error).update(message=words, possibilities=None)
             raise
         except InputError as error:
             count = len(error.problems)

@@ -87,7 +87,6 @@ def _read_audit(plan: TournamentPlan, mode: Mode) -> AuditReport:
     coverage = stored.of_mode(reports.audit.__name__)
     findings = stored.of_mode(reports.prompt_audit.__name__)
     panels = [stored.by_name(each) for each in LIGHT_TABLES]
-    stored.raise_if_missing()
     return AuditReport(
         tournament=plan.tournament_id,
         mode=mode,
@@ -153,7 +152,6 @@ def load_fair_report(plan: TournamentPlan, mode: Mode, *, excluded: Sequence[str
     if left_out:
         selected = stored.of_mode(selected_prompts.__name__)
         responses = stored.by_name(entrant_responses.__name__)
-        stored.raise_if_missing()
         rows = reports.fair_rows(
             plan,
             mode,
@@ -165,7 +163,6 @@ def load_fair_report(plan: TournamentPlan, mode: Mode, *, excluded: Sequence[str
     else:
         frame = stored.of_mode(reports.fair_comparison.__name__)
         on_all = stored.by_name(ratings.__name__)
-        stored.raise_if_missing()
         all_rows = [*rows_of(RatingRow, frame), *rows_of_all(RatingRow, on_all)]
         rows = [row for row in all_rows if row.method in COMPARED]
     if not rows:

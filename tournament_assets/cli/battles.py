@@ -34,6 +34,7 @@ from tournament_assets.battles.registry import (
 from tournament_assets.cli import echo
 from tournament_assets.cli.options import json_option
 from tournament_assets.foundation.errors import InputError, make_each
+from tournament_assets.foundation.formatting import expect_one_of
 from tournament_assets.reports.battle_sections import battle_sections
 from tournament_assets.reports.rendering import show_controls
 from tournament_assets.reports.report_tables import Document
@@ -315,10 +316,7 @@ def _read(file: Path, format_name: str | None, reading: Mapping[str, Any]) -> Ba
 def _require_dimension(battles: BattleFile, dimension: str) -> None:
     names = different_names(battles.table, "dimension")
     if dimension not in names:
-        raise InputError(
-            f"no battle is on the dimension {dimension!r}; the battles have "
-            f"{', '.join(names) or 'none'}"
-        )
+        raise InputError(f"no battle is on {dimension!r}; {expect_one_of(dimension, names)}")
 
 
 def _print_left_out(left_out: Mapping[str, int], notes: Iterable[str]) -> None:

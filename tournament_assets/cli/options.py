@@ -54,6 +54,13 @@ def _say_mode(context: click.Context, option: click.Parameter, mode: str) -> str
     return mode
 
 
+def _require_mode(context: click.Context, option: click.Parameter, mode: str | None) -> str:
+    """Return the mode that is named; the pilot for a dry run, which asks nothing."""
+    if mode is None and not context.params.get("dry_run"):
+        raise click.MissingParameter(ctx=context, param=option)
+    return mode or "pilot"
+
+
 def config_option(command: Callable[..., Any]) -> Callable[..., Any]:
     """Let a command take `--config`, and hand it as `plan` what the config is loaded into."""
 
@@ -106,7 +113,7 @@ _MODES = (
 mode_option = click.option(
     "--mode", metavar="MODE", default="pilot", show_default=True, callback=_say_mode, help=_MODES
 )
-named_mode_option = click.option("--mode", metavar="MODE", required=True, help=_MODES)
+named_mode_option = click.option("--mode", metavar="MODE", callback=_require_mode, help=_MODES)
 """For what asks again and costs twice as much."""
 json_option = click.option("--json", "as_json", is_flag=True, help="Print every number, as JSON.")
 markdown_option = click.option(

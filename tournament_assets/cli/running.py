@@ -83,7 +83,7 @@ def run_command(plan: "TournamentPlan", mode: str, **options: Any) -> None:
 @click.option(
     "--judge-model", metavar="ID", help="The model that was asked, if not the configured one."
 )
-@click.option("--dry-run", is_flag=True, help="Only list failed requests, by entrant and class.")
+@click.option("--dry-run", is_flag=True, is_eager=True, help="Only list what failed, by entrant.")
 def rejudge_command(
     plan: "TournamentPlan", mode: str, judge_model: str | None, dry_run: bool
 ) -> None:

@@ -67,7 +67,9 @@ def fold_problems(problems: Iterable[str]) -> list[str]:
         if len(places) < _MANY_FILES or text.startswith(places[0]):
             folded += [text if text.startswith(place) else f"{place}: {text}" for place in places]
         else:
-            folded.append(f"in {len(places)} files: {text} ({list_first(places, 5)})")
+            files = {place.partition(":")[0] for place in places}
+            noun = "files" if len(files) == len(places) else "places"
+            folded.append(f"in {len(places)} {noun}: {text} ({list_first(places, 5)})")
     return folded
 
 

@@ -1,5 +1,6 @@
 """Numbers and lists as people read them; what is absent never looks like a number."""
 
+import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -32,6 +33,20 @@ def hint_at(name: str, names: Iterable[str], *, cutoff: float = 0.6) -> str:
     """
     close = get_close_matches(name, list(names), n=1, cutoff=cutoff)
     return f"; did you mean {close[0]!r}?" if close else ""
+
+
+def expect_one_of(name: object, names: Iterable[str], *, also: str = "") -> str:
+    """Return `expected one of …`, with the closest of the names to one that is wrong."""
+    listed = [*names]
+    return f"expected {also}one of {', '.join(listed) or 'none'}{hint_at(str(name), listed)}"
+
+
+def hint_at_number(written: str, *, is_share: bool) -> str:
+    """Return how to write a share that is in per cent, or a number in quotes or with a unit."""
+    match = re.fullmatch(r"(['$\u20ac\u00a3]*)(\d+\.?\d*) ?([%a-z$\u20ac\u00a3']*)", written)
+    if match and is_share:
+        return f"; {float(match[2]):g} % is {float(match[2]) / 100:g}"
+    return f"; write the number alone: {match[2]}" if match and (match[1] or match[3]) else ""
 
 
 def format_rating(value: float | None) -> str:

@@ -4,12 +4,19 @@ A file may begin with a byte order mark. Blank lines are skipped.
 """
 
 import json
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from tournament_assets.foundation.errors import InputError, Problems
-from tournament_assets.foundation.input_files import MOST_ROWS_BYTES, open_input
+from tournament_assets.foundation.input_files import (
+    MOST_ROWS_BYTES,
+    OTHER_KINDS,
+    explain_bytes,
+    open_input,
+    reading,
+)
 
 if TYPE_CHECKING:
     from upath import UPath
@@ -36,23 +43,19 @@ def numbered_lines(
     Raises:
         InputError: If it cannot be read, or a line is longer than `LONGEST_LINE`.
     """
-    try:
-        with open_input(path, most=MOST_ROWS_BYTES) as file:
-            lines = iter(lambda: file.readline(LONGEST_LINE + 1), b"")
-            for number, line in enumerate(lines, start=1):
-                if len(line) > LONGEST_LINE:
-                    raise InputError(
-                        f"{path.name}:{number}: the line is longer than {LONGEST_LINE // 2**20} "
-                        f"MiB; expected {expected}"
-                    )
-                content = line.removeprefix(BYTE_ORDER_MARK) if number == 1 else line
-                if content.strip():
-                    yield f"{path.name}:{number}", content
-    except OSError as error:
-        raise InputError(
-            f"{path}: the file cannot be read ({error.strerror or type(error).__name__}); "
-            f"expected {expected}"
-        ) from None
+    with reading(path, expected), open_input(path, most=MOST_ROWS_BYTES) as file:
+        lines = iter(lambda: file.readline(LONGEST_LINE + 1), b"")
+        for number, line in enumerate(lines, start=1):
+            if len(line) > LONGEST_LINE:
+                raise InputError(
+                    f"{path.name}:{number}: the line is longer than {LONGEST_LINE // 2**20} "
+                    f"MiB; expected {expected}"
+                )
+            if number == 1 and line.startswith(tuple(OTHER_KINDS)):
+                raise InputError(f"{path.name}:1: {explain_bytes(line)}")
+            content = line.removeprefix(BYTE_ORDER_MARK) if number == 1 else line
+            if content.strip():
+                yield f"{path.name}:{number}", content
 
 
 def parse_object(line: str | bytes, where: str, *, strict: bool = True) -> JsonObject:
@@ -73,13 +76,15 @@ def parse_object(line: str | bytes, where: str, *, strict: bool = True) -> JsonO
             row = json.loads(text)
     except RecursionError:
         reason = "it is nested too deeply"
-    except ValueError as error:  # also bytes that are not UTF-8, and a number of 5,000 digits
+    except UnicodeDecodeError as error:
+        raise InputError(f"{where}: {explain_bytes(error.object)}") from None
+    except ValueError as error:  # also a number of 5,000 digits
         reason = str(error)
     else:
         if isinstance(row, dict):
             return row
         raise InputError(f"{where}: the line holds {type(row).__name__}; expected a JSON object")
-    raise InputError(f"{where}: the line is not JSON ({reason:.200}); expected one JSON object")
+    raise InputError(f"{where}: the line is not JSON ({reason:.200}); expected an object; mend it")
 
 
 def parse_rows(
@@ -116,11 +121,17 @@ def parse_rows(
 def read_json_lines(path: "Path | UPath") -> list[tuple[str, JsonObject]]:
     """Read a whole file: the place of each row (`file:line`), and the row.
 
-    Of a key that appears twice in an object, the last one counts.
+    Of a key that appears twice in an object, the last one counts. CSV and a list are refused once.
     """
     problems = Problems(of_file=True)
-    rows = []
+    rows: list[tuple[str, JsonObject]] = []
     for where, line in numbered_lines(path):
+        if not (rows or problems) and re.match(rb"\s*\[|\w[^{]*[,;\t]", line):  # a list, CSV
+            beginning = line[:80].decode(errors="replace").strip()
+            raise InputError(
+                f"{where}: the file begins with {beginning!r}; expected one JSON object a line; "
+                f"`tournament bank import {path.name} --out BANK.jsonl` makes a bank of a table"
+            )
         with problems.collected():
             row = parse_object(line, where, strict=False)
             if b"\\u" in line:

@@ -16,8 +16,8 @@ from pydantic import BaseModel, ValidationError
 
 from tournament_assets.foundation.errors import InputError
 from tournament_assets.foundation.extensions import installed_extensions, installed_extras
-from tournament_assets.foundation.formatting import hint_at
-from tournament_assets.foundation.input_files import read_input_text
+from tournament_assets.foundation.formatting import expect_one_of, hint_at, hint_at_number
+from tournament_assets.foundation.input_files import read_input_text, reading
 
 KeyPath = tuple[str | int, ...]
 """The keys and positions that lead to a value."""
@@ -96,11 +96,8 @@ class YamlDocument:
             validated = model.model_validate(self.values)
         except ValidationError as error:
             details = error.errors()
-            places = [tuple(detail["loc"]) for detail in details]
-            for detail, place in zip(details, places, strict=True):
-                # A list whose items are wrong is called too short besides.
-                inside = (other[: len(place)] == place != other for other in places)
-                if detail["type"] != "too_short" or not any(inside):
+            for detail in details:
+                if not any(_follows(detail, other) for other in details):
                     shown, message = _explain(detail, model, what)
                     message = self._unquoted(shown, detail) or message
                     line = self.line_of(shown) if shown else self.line_named_in(message)
@@ -135,6 +132,24 @@ class YamlDocument:
         )
 
 
+def _follows(detail: Any, other: Any) -> bool:
+    """Whether one of pydantic's errors only follows from another.
+
+    A list whose items are wrong is called too short, a misspelt key missing, and what is no number
+    is no word that may stand for one.
+    """
+    place, cause = detail["loc"], other["loc"]
+    match detail["type"], other["type"]:
+        case "too_short", _:
+            return bool(cause[: len(place)] == place != cause)
+        case "missing", "extra_forbidden":
+            is_alike = bool(hint_at(str(cause[-1]), [str(place[-1])]))
+            return is_alike and cause[:-1] == place[:-1]
+        case "literal_error", "float_type":
+            return bool(cause[:-1] == place[:-1])
+    return False
+
+
 def _kind_of(value: object) -> str:
     kinds = {bool: "yes or no", int: "a number", float: "a number", type(None): "nothing"}
     return kinds.get(type(value), "a date")
@@ -146,13 +161,8 @@ def read_yaml(path: Path | Traversable, *, what: str) -> YamlDocument:
     Args:
         what: What it is, to begin messages with, such as `the config`.
     """
-    try:
+    with reading(path, "a UTF-8 YAML file", label=f"{path}: {what}"):
         text = read_input_text(path)
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(
-            f"{path}: {what} cannot be read ({type(error).__name__}); "
-            "expected a UTF-8 YAML file; check the path"
-        ) from error
     document = parse_yaml(text, str(path))
     if not isinstance(document.values, dict):
         kinds = {type(None): "is empty", list: "is a list", str: "is a text"}
@@ -337,9 +347,14 @@ def _explain(detail: Any, model: type[BaseModel], what: str) -> tuple[KeyPath, s
     kind, found = detail["type"], detail.get("input")
     if kind in ("union_tag_invalid", "union_tag_not_found"):
         key = detail["ctx"]["discriminator"].strip("'")
-        tag = found.get(key) if isinstance(found, Mapping) else None
-        tags = ", ".join(tag for member in here for tag in _literals(member, key))
-        return shown, f"{name} has {key} {tag!r}; expected one of {tags}"
+        tags = [tag for member in here for tag in _literals(member, key)]
+        keys = [*found] if isinstance(found, Mapping) else []
+        near = next((each for each in keys if each == key or hint_at(key, [str(each)])), None)
+        if near == key:
+            return shown, f"{name} has {key} {found[key]!r}; {expect_one_of(found[key], tags)}"
+        if near is not None:
+            return (*shown, near), f"unknown key '{name}.{near}'; {expect_one_of(near, [key])}"
+        return shown, f"{name} has no {key}; expected one of {', '.join(tags)}; add it"
     if kind == "extra_forbidden":
         known = sorted({key for member in beside for key in _fields_of(member)})
         hint = hint_at(str(shown[-1]), known)
@@ -355,7 +370,17 @@ def _explain(detail: Any, model: type[BaseModel], what: str) -> tuple[KeyPath, s
     safe = "empty" if found is None else _USER_INFO.sub("//…@", repr(found))
     if len(safe) > _LONGEST_VALUE:
         safe = f"{safe[:_LONGEST_VALUE]}…"
-    return shown, f"{name} is {safe}; {_expectation(detail, here)}"
+    return shown, f"{name} is {safe}; {_expectation(detail, here)}{_hint(detail)}"
+
+
+def _hint(detail: Any) -> str:
+    """Return what may have been meant by a value: a name that is nearly so, or a share."""
+    kind, written, limits = str(detail["type"]), detail.get("input"), detail.get("ctx", {})
+    if kind == "literal_error":
+        return hint_at(str(written), re.findall("'(.*?)'", limits["expected"]))
+    is_share = "%" in str(written) or (kind.startswith("less_than") and 1 in limits.values())
+    is_number = is_share or kind in ("float_type", "int_type")
+    return hint_at_number(repr(written), is_share=is_share) if is_number else ""
 
 
 def _follow(model: type[BaseModel], place: KeyPath) -> tuple[KeyPath, list[Any], list[Any]]:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from tournament_assets.foundation.errors import InputError, Problems
-from tournament_assets.foundation.input_files import read_input_text
+from tournament_assets.foundation.input_files import read_input_text, reading
 from tournament_assets.generation.hydra.hydra_model import HydraModel, answer_ids
 from tournament_assets.generation.hydra.shards import head_shape, read_shards
 from tournament_assets.generation.models.adapters import (
@@ -253,13 +253,9 @@ def _read_template(spec: LocalEntrant, files: EntrantFiles, *, name: str) -> str
         return NO_TEMPLATE
     if files.chat_template is None:
         return None
-    try:
+    label = f"{name}: the chat template {str(files.chat_template)!r}"
+    with reading(files.chat_template, "a Jinja template in UTF-8", label=label):
         text = read_input_text(files.chat_template)
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(
-            f"{name}: the chat template {str(files.chat_template)!r} cannot be read "
-            f"({type(error).__name__}); expected a Jinja template in UTF-8"
-        ) from None
     if not text.strip():
         raise InputError(
             f"{name}: the chat template {str(files.chat_template)!r} is empty; expected a Jinja "

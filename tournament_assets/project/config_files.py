@@ -13,6 +13,7 @@ import yaml
 
 from tournament_assets.foundation.errors import InputError
 from tournament_assets.foundation.extensions import added_rows
+from tournament_assets.foundation.formatting import expect_one_of
 from tournament_assets.foundation.yaml_files import YamlDocument, parse_yaml, read_yaml
 from tournament_assets.storage.atomic_files import write_bytes_atomically
 from tournament_assets.tournament.config import TournamentConfig
@@ -204,12 +205,11 @@ def _family_problems(values: Mapping[str, object], entrant_ids: Sequence[Any]) -
         if isinstance(each, Mapping)
     ]
     families = values.get("families")
-    models = [name for name in (*entrant_ids, *judges) if name is not None]
+    models = [str(name) for name in (*entrant_ids, *judges) if name is not None]
     return [
         (
             ("families", str(name)),
-            f"{name!r} is given a family and takes no part; "
-            f"expected an entrant or a judge model: {', '.join(map(str, models))}",
+            f"{name!r} is given a family and takes no part; {expect_one_of(name, models)}",
         )
         for name in (families if isinstance(families, Mapping) else ())
         if name not in models
@@ -221,9 +221,9 @@ def _gate_problems(values: Mapping[str, object], entrant_ids: Sequence[Any]) -> 
     gate, judged = values.get("gate"), values.get("dimensions")
     if not isinstance(gate, Mapping):
         return []
-    entrants = ", ".join(str(each) for each in entrant_ids if each is not None)
+    entrants = [str(each) for each in entrant_ids if each is not None]
     problems: list[Problem] = [
-        (("gate", side), f"gate.{side} is {gate[side]!r}; expected one of {entrants}")
+        (("gate", side), f"gate.{side} is {gate[side]!r}; {expect_one_of(gate[side], entrants)}")
         for side in ("candidate", "baseline")
         if isinstance(gate.get(side), str) and gate[side] not in entrant_ids
     ]
@@ -233,6 +233,6 @@ def _gate_problems(values: Mapping[str, object], entrant_ids: Sequence[Any]) -> 
     dimensions = gate.get("dimensions")
     for index, name in enumerate(dimensions if isinstance(dimensions, list) else ()):
         if isinstance(judged, Mapping) and name not in judged:
-            problem = f"{name!r} is not judged; expected one of {', '.join(map(str, judged))}"
+            problem = f"{name!r} is not judged; {expect_one_of(name, map(str, judged))}"
             problems.append((("gate", "dimensions", index), problem))
     return problems

@@ -13,7 +13,7 @@ from typing import Protocol
 
 from tournament_assets.foundation.errors import InputError, Problems
 from tournament_assets.foundation.fingerprints import fingerprint
-from tournament_assets.foundation.input_files import read_input_text
+from tournament_assets.foundation.input_files import hint_at_path, read_input_text, reading
 from tournament_assets.foundation.json_lines import read_json_lines
 from tournament_assets.generation.models.entrant_weights import (
     EntrantFiles,
@@ -78,7 +78,7 @@ class Project:
                 "expected a Dagster project that defines it, with this tournament as its component "
                 "(tournament_assets.TournamentComponent); run it there, or name a file"
             )
-        hint = f"; get {location.source}" if location.source else ""
+        hint = f"; get {location.source}" if location.source else "; correct the path"
         if location.builtin is not None:
             path = Path(str(resources.files("tournament_assets"))) / "data" / location.builtin
             named = f"builtin {location.builtin!r}"
@@ -87,7 +87,7 @@ class Project:
             if not value:
                 raise InputError(
                     f"{where}: the environment variable {location.env} is not set; "
-                    f"expected its path{hint} and export {location.env}=/its/path"
+                    f"expected its path; export {location.env}=/its/path{hint}"
                 )
             path = self.folder / Path(value).expanduser()
             named = f"{location.env}={value!r}"
@@ -96,7 +96,7 @@ class Project:
             named = repr(location.path)
         is_file = isinstance(location, FilePlace)
         if not path.exists() or (is_file and path.is_dir()):
-            problem = "is a folder" if path.exists() else "does not exist"
+            problem = "is a folder" if path.exists() else f"does not exist{hint_at_path(path)}"
             raise InputError(
                 f"{where}: {named} points to {path}, which {problem}; "
                 f"expected {'a file, ' if is_file else ''}{what}, there{hint}"
@@ -161,13 +161,8 @@ def _load_instructions(config: TournamentConfig, project: Project) -> str | None
 
 
 def _read_text(path: Path, *, what: str, key: str) -> str:
-    try:
+    with reading(path, "a UTF-8 text file", label=f"{key}: {what}, {path},"):
         return read_input_text(path)
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(
-            f"{key}: {what}, {path}, cannot be read ({type(error).__name__}); "
-            "expected a UTF-8 text file; write one, or correct its path"
-        ) from None
 
 
 DEFAULT_NAME = ".dagster_home"

@@ -12,6 +12,7 @@ from typing import Any
 
 from tournament_assets.foundation.errors import Problems
 from tournament_assets.foundation.estimates import Rating
+from tournament_assets.foundation.formatting import expect_one_of
 from tournament_assets.ratings.elo import (
     EloStanding,
     compute_elo_permutation,
@@ -169,8 +170,7 @@ def anchor_shift(ratings: Mapping[str, float | None], *, model: str, rating: flo
         problems.add(f"the anchor's rating is {rating!r}; expected a finite number of Elo points")
     value = ratings.get(model)
     if model not in ratings:
-        names = ", ".join(map(repr, ratings)) or "nobody"
-        problems.add(f"the anchor is {model!r}; expected one of {names}")
+        problems.add(f"the anchor is {model!r}; {expect_one_of(model, ratings)}")
     elif value is None or not math.isfinite(value):
         problems.add(
             f"the anchor {model!r} has no rating; expected an entrant that the battles rate"

@@ -25,6 +25,7 @@ from tournament_assets.foundation.errors import InputError, Problems
 from tournament_assets.foundation.estimates import Estimate
 from tournament_assets.foundation.fingerprints import fingerprint_text
 from tournament_assets.foundation.formatting import (
+    expect_one_of,
     expected_share,
     format_confidence,
     format_share,
@@ -164,7 +165,7 @@ def hold_gate(
     dimensions = settings.dimensions or tuple(run.verdicts)
     problems = Problems()
     problems.extend(
-        f"{run.folder}: has no dimension {name!r}; expected one of {[*run.verdicts]}"
+        f"{run.folder}: has no dimension {name!r}; {expect_one_of(name, run.verdicts)}"
         for name in dimensions
         if name not in run.verdicts
     )

@@ -12,6 +12,7 @@ from itertools import islice
 from typing import Any, TypeVar
 
 from tournament_assets.foundation.errors import InputError
+from tournament_assets.foundation.formatting import expect_one_of
 from tournament_assets.foundation.json_lines import JsonObject, parse_rows
 from tournament_assets.storage.row_files import FileKind, FileSample
 
@@ -98,9 +99,7 @@ def choose_format(
     """
     if name is not None:
         if name not in formats:
-            raise InputError(
-                f"{title}: the format is {name!r}; expected one of {', '.join(formats)}"
-            )
+            raise InputError(f"{title}: the format is {name!r}; {expect_one_of(name, formats)}")
         return formats[name]
     candidates = [each for each in formats.values() if each.recognises(sample)]
     candidates = [each for each in candidates if not each.is_plain] or candidates

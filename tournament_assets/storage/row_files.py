@@ -19,7 +19,7 @@ from typing import Any, BinaryIO, Literal
 import pyarrow as pa
 
 from tournament_assets.foundation.errors import InputError, Problems
-from tournament_assets.foundation.input_files import MOST_ROWS_BYTES, open_input
+from tournament_assets.foundation.input_files import MOST_ROWS_BYTES, open_input, reading
 from tournament_assets.foundation.json_lines import (
     BYTE_ORDER_MARK,
     LONGEST_LINE,
@@ -65,7 +65,7 @@ def sample_file(path: Path) -> FileSample:
             f"{path}: the file is a ZIP archive; expected Parquet, JSON, CSV or an Excel workbook; "
             "write a .eval log of inspect as JSON (inspect log convert --to json), or unpack it"
         )
-    if beginning[:2] in _UTF_16:
+    if beginning[:2] in _UTF_16 and not {*beginning} & {*b"[{"}:
         return _csv_sample(path, beginning)
     where, line = next(numbered_lines(path), ("", b""))
     line = line.strip()
@@ -244,14 +244,8 @@ def _cell(cell: Json) -> Json:
 
 @contextmanager
 def _opened(path: Path) -> Iterator[BinaryIO]:
-    try:
-        with open_input(path, most=MOST_ROWS_BYTES) as file:
-            yield file
-    except OSError as error:
-        raise InputError(
-            f"{path}: the file cannot be read ({error.strerror or type(error).__name__}); "
-            "expected a file with rows"
-        ) from None
+    with reading(path, "a file with rows"), open_input(path, most=MOST_ROWS_BYTES) as file:
+        yield file
 
 
 def _load(path: Path) -> Any:
@@ -264,12 +258,8 @@ def _load(path: Path) -> Any:
 
 
 def _load_as(expected: str, path: Path) -> Any:
-    try:
+    with reading(path, f"{expected} in UTF-8"):
         return _load(path)
-    except ValueError as error:
-        raise InputError(
-            f"{path}: the file cannot be read ({str(error)[:200]}); expected {expected} in UTF-8"
-        ) from None
 
 
 _UTF_16 = (b"\xff\xfe", b"\xfe\xff")
@@ -349,36 +339,19 @@ def _encoding_of(path: Path) -> str:
         if content in _UTF_16:
             return "utf-16"
         content += file.read()
-    try:
-        content.decode()
-    except UnicodeDecodeError:
-        is_broken = any(ord(letter) > 0x7F for letter in content.decode(errors="ignore"))
-        return "utf-8-sig" if is_broken else _WESTERN
+        try:
+            content.decode()
+        except UnicodeDecodeError:
+            if any(ord(letter) > 0x7F for letter in content.decode(errors="ignore")):
+                raise
+            return _WESTERN
     return "utf-8-sig"
 
 
 @contextmanager
 def _csv_text(path: Path, encoding: str) -> Iterator[io.TextIOWrapper]:
     with _opened(path) as file:
-        try:
-            yield io.TextIOWrapper(file, encoding=encoding, newline="")
-        except UnicodeDecodeError as error:
-            where = f"byte {error.object[error.start]:#04x}" if error.encoding == "utf-8" else error
-            raise InputError(
-                f"{path.name}{_line_of_byte(path)}: {where} is not UTF-8; expected CSV in UTF-8; "
-                "save it as 'CSV UTF-8'"
-            ) from None
-
-
-def _line_of_byte(path: Path) -> str:
-    """Return the line of the first bytes that are not UTF-8, for messages."""
-    with _opened(path) as file:
-        for number, line in enumerate(file, start=1):
-            try:
-                line.decode()
-            except UnicodeDecodeError:
-                return f":{number}"
-    return ""
+        yield io.TextIOWrapper(file, encoding=encoding, newline="")
 
 
 def csv_rows(path: Path, *, needed: Sequence[str] = ()) -> Iterator[tuple[str, JsonObject]]:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from tournament_assets.foundation.errors import InputError
-from tournament_assets.foundation.input_files import read_input
+from tournament_assets.foundation.input_files import read_input, reading
 
 FileContent = bytes | Callable[[IO[bytes]], object]
 """A file's content, or a function that writes it part by part to the file it is given."""
@@ -159,13 +159,9 @@ def read_manifest(directory: Path) -> dict[str, Any]:
         InputError: If it is not the directory of a finished run.
     """
     path = directory / "manifest.json"
-    try:
+    expected = "the directory of a finished run, such as runs/pilot_20261104T101500Z"
+    with reading(path, expected, label=f"{path}: the manifest"):
         manifest = json.loads(read_input(path))
-    except (OSError, ValueError) as error:
-        raise InputError(
-            f"{path}: the manifest cannot be read ({type(error).__name__}); expected the directory "
-            "of a finished run, such as runs/pilot_20261104T101500Z"
-        ) from None
     if not isinstance(manifest, dict):
         raise InputError(
             f"{path}: the manifest is {type(manifest).__name__}; expected a JSON object"

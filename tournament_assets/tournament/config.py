@@ -13,7 +13,7 @@ from tournament_assets.foundation.errors import InputError
 from tournament_assets.foundation.estimates import Resampling
 from tournament_assets.foundation.extensions import added_rows
 from tournament_assets.foundation.fingerprints import fingerprint
-from tournament_assets.foundation.formatting import hint_at
+from tournament_assets.foundation.formatting import expect_one_of, hint_at
 from tournament_assets.tournament.entrants import AnyEntrant
 from tournament_assets.tournament.judges import (
     Aggregation,
@@ -384,7 +384,7 @@ class TournamentConfig(_KeysOfExtras):
         """Return a mode's settings."""
         if name not in self.modes:
             raise InputError(
-                f"the mode is {name!r}; expected one of {', '.join(self.mode_names)}; "
+                f"the mode is {name!r}; {expect_one_of(name, self.mode_names)}; "
                 "name one of them, or add it to modes in the config"
             )
         return self.modes[name]
@@ -467,7 +467,7 @@ class TournamentConfig(_KeysOfExtras):
             unknown = next((name for name in rules.judges if name not in names), None)
             if unknown is not None:
                 raise ValueError(
-                    f"modes.{mode}.judges has {unknown!r}; expected some of {', '.join(names)}"
+                    f"modes.{mode}.judges has {unknown!r}; {expect_one_of(unknown, names)}"
                 )
             problem = jury_problem(self.judges_of(mode))
             if problem is not None:

@@ -14,6 +14,7 @@ from pydantic import Field, field_validator, model_validator
 from tournament_assets.foundation.errors import InputError
 from tournament_assets.foundation.extensions import added_rows
 from tournament_assets.foundation.fingerprints import fingerprint, prompt_seed
+from tournament_assets.foundation.formatting import expect_one_of
 from tournament_assets.tournament.entrant_settings import (
     EntrantSpec,
     ExtraFields,
@@ -422,5 +423,5 @@ def get_entrant(entrants: Sequence[AnyEntrant], entrant_id: str) -> AnyEntrant:
     for entrant in entrants:
         if entrant.entrant_id == entrant_id:
             return entrant
-    known = ", ".join(entrant.entrant_id for entrant in entrants)
-    raise InputError(f"{entrant_id!r} is not an entrant; expected one of {known}")
+    names = (entrant.entrant_id for entrant in entrants)
+    raise InputError(f"{entrant_id!r} is not an entrant; {expect_one_of(entrant_id, names)}")

@@ -18,6 +18,7 @@ import numpy as np
 
 from tournament_assets.foundation.errors import Problems
 from tournament_assets.foundation.fingerprints import fingerprint
+from tournament_assets.foundation.formatting import expect_one_of, hint_at
 from tournament_assets.tournament.completions import Completion, End, Reading, read_completion
 
 EXPECTED_BEHAVIORS = ("answer", "hedge", "abstain")
@@ -115,7 +116,7 @@ def parse_prompt_bank(
         first_seen[prompt.prompt_id] = where
         prompts.append(prompt)
     if not rows:
-        problems.add("the prompt bank is empty; expected at least one prompt")
+        problems.add("the prompt bank is empty; expected at least one prompt; add a line")
     problems.raise_if_any()
     return prompts
 
@@ -123,8 +124,10 @@ def parse_prompt_bank(
 def _parse_row(
     where: str, row: Mapping[str, Any], problems: Problems, gold_dimensions: Sequence[str]
 ) -> Prompt | None:
+    others = row.keys() - {*BANK_FIELDS}
     wrong = [
-        f"{where}: the row has no {name!r}; expected a non-empty text"
+        f"{where}: the row has no {name!r}; expected a non-empty text; add it"
+        + hint_at(name, sorted(others)).replace("did you mean", "or is it")
         for name in ("prompt_id", "text", "source")
         if row.get(name) is None
     ]
@@ -136,7 +139,7 @@ def _parse_row(
     if behavior is not None and behavior not in EXPECTED_BEHAVIORS:
         wrong.append(
             f"{where}: expected_behavior is {behavior!r}; "
-            f"expected one of {', '.join(EXPECTED_BEHAVIORS)}"
+            f"{expect_one_of(behavior, EXPECTED_BEHAVIORS)}"
         )
     tags = row.get("tags")
     tags = () if tags is None else tags
@@ -167,7 +170,7 @@ def _parse_row(
         category=row.get("category"),
         tags=tuple(tags),
         extra=json.dumps(
-            {key: row[key] for key in row.keys() - {*BANK_FIELDS}},
+            {key: row[key] for key in others},
             sort_keys=True,
             ensure_ascii=False,
         ),
@@ -207,10 +210,11 @@ def draw_stratified(
     problems = Problems()
     for source, size in sorted(strata.items()):
         if available[source] < size:
+            sources = sorted(available.keys() - {source})
             problems.add(
                 f"stratum {source!r} asks for {size} prompts and the bank has "
-                f"{available[source]} of this source; expected at most that many of one of "
-                f"{', '.join(sorted(available))}; lower the number or add prompts"
+                f"{available[source]} of this source; expected no more, or another source "
+                f"({', '.join(sources)}); lower the number or add prompts{hint_at(source, sources)}"
             )
     problems.raise_if_any()
     generator = np.random.default_rng(seed)

@@ -262,7 +262,6 @@ class _Scope:
             raise click.UsageError(problem)
         stored = stored_tables(self.plan, self.mode)
         tables = stored.by_name(judge_verdicts.__name__, [self.dimension])
-        stored.raise_if_missing()
         return tables[self.dimension]
 
 

@@ -36,7 +36,7 @@ from tournament_assets.extras.people.label_records import (
 )
 from tournament_assets.foundation.errors import InputError, Problems
 from tournament_assets.foundation.fingerprints import fingerprint
-from tournament_assets.foundation.input_files import MOST_ROWS_BYTES, open_input
+from tournament_assets.foundation.input_files import MOST_ROWS_BYTES, open_input, reading
 from tournament_assets.foundation.json_lines import JsonObject, parse_object
 from tournament_assets.judging.requests.pairs import PairToJudge, split_identical
 from tournament_assets.storage.foreign_tables import LeftOut, Row, TableReader
@@ -116,10 +116,8 @@ def read_foreign_votes(
     Args:
         reader: Counts the rows that are left out, and the columns that are not used.
     """
-    try:
+    with reading(path, "a file of labels"):
         size = path.stat().st_size
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read ({error.strerror})") from None
     if size > _MAX_FOREIGN_BYTES:
         raise InputError(
             f"{path}: larger than {_MAX_FOREIGN_BYTES // 2**20} MiB; expected fewer labels"
@@ -354,13 +352,8 @@ def import_votes(path: Path, *, tournament_id: str, ledger: LabelRecords) -> Imp
 
 def _read_file(path: Path) -> JsonObject:
     """Read a JSON object from a file small enough to be a page's."""
-    try:
-        with open_input(path, most=MOST_ROWS_BYTES) as file:
-            content = file.read(MAX_FILE_BYTES + 1)
-    except OSError as error:
-        raise InputError(
-            f"{path}: cannot be read ({error.strerror}); expected votes.json"
-        ) from None
+    with reading(path, "votes.json"), open_input(path, most=MOST_ROWS_BYTES) as file:
+        content = file.read(MAX_FILE_BYTES + 1)
     if len(content) > MAX_FILE_BYTES:
         raise InputError(
             f"{path.name}: larger than {MAX_FILE_BYTES // 2**20} MiB; expected a votes.json that "

@@ -12,6 +12,7 @@ import click
 from tournament_assets.cli import echo
 from tournament_assets.foundation.errors import InputError, Problems
 from tournament_assets.foundation.formatting import format_plural
+from tournament_assets.foundation.input_files import reading
 from tournament_assets.storage.run_directory import CHECKSUMS
 
 _LINE = re.compile(r"([0-9a-f]{64})  (.+)")
@@ -59,13 +60,8 @@ def verify_command(context: click.Context, folder: Path) -> None:
 
 
 def _read_checksums(path: Path) -> dict[str, str]:
-    try:
+    with reading(path, "the directory of a finished run, such as runs/pilot_20261104T101500Z"):
         text = path.read_bytes().decode("utf-8", errors="surrogateescape")
-    except OSError as error:
-        raise InputError(
-            f"{path}: {type(error).__name__}; expected the directory of a finished run, such as "
-            "runs/pilot_20261104T101500Z, with the checksums of its files"
-        ) from None
     listed: dict[str, str] = {}
     problems = Problems(of_file=True)
     # Not splitlines(), which would split names with the line ends of Unicode too.
