@@ -6,9 +6,11 @@ its place. A pandas frame is read alike.
 Writing battles column by column, to Parquet or to JSON lines.
 """
 
+import csv
+import io
 import json
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -17,8 +19,8 @@ from typing import IO, TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.csv as pcsv
 import pyarrow.json as pj
-from numpy.typing import NDArray
 
 from tournament_assets.battles.columns import (
     BATTLE_SCHEMA,
@@ -40,7 +42,12 @@ from tournament_assets.battles.files import (
 from tournament_assets.foundation.errors import InputError
 from tournament_assets.foundation.json_lines import Json
 from tournament_assets.storage.foreign_tables import LeftOut, Row, TableReader
-from tournament_assets.storage.row_files import FileSample, arrow_parquet, parquet_schema
+from tournament_assets.storage.row_files import (
+    FileSample,
+    arrow_parquet,
+    csv_layout,
+    parquet_schema,
+)
 from tournament_assets.tournament.battles import (
     PRESENTATIONS,
     SOURCES,
@@ -97,7 +104,8 @@ def column_parts(
     Raises:
         InputError: After the last part, with everything that is wrong with the file.
     """
-    arrow = {"parquet": _parquet_parts, "json lines": _json_parts}.get(sample.kind)
+    readers = {"parquet": _parquet_parts, "json lines": _json_parts, "csv": _csv_parts}
+    arrow = readers.get(sample.kind)
     return _checked_parts(
         None if arrow is None else arrow(path, sample, columns),
         lambda: battle_rows(path, sample.kind, columns=columns.wanted),
@@ -212,6 +220,28 @@ def _parquet_parts(path: Path, _: FileSample, columns: Columns) -> Iterator[pa.T
             yield pa.Table.from_batches([batch])
 
 
+def _csv_parts(path: Path, _: FileSample, columns: Columns) -> Iterator[pa.Table]:
+    layout = csv_layout(path)
+    if layout.encoding != "utf-8-sig":
+        raise _DoubtfulError
+    present = [name for name in columns.wanted if name in layout.names]
+    reader = pcsv.open_csv(
+        path,
+        read_options=pcsv.ReadOptions(
+            column_names=layout.names, skip_rows=layout.skipped + 1, block_size=_BLOCK_BYTES
+        ),
+        parse_options=pcsv.ParseOptions(delimiter=layout.delimiter, newlines_in_values=True),
+        convert_options=pcsv.ConvertOptions(
+            include_columns=present,
+            column_types=dict.fromkeys(present, pa.string()),
+            strings_can_be_null=True,
+            null_values=[""],
+        ),
+    )
+    for batch in reader:
+        yield pa.Table.from_batches([batch])
+
+
 def _is_name(field: str) -> bool:
     return bool(pa.types.is_dictionary(BATTLE_SCHEMA.field(field).type))
 
@@ -241,17 +271,12 @@ def _standard_part(part: pa.Table, columns: Columns, left_out: Counter[str]) -> 
         votes = keep(part, pc.fill_null(is_anonymous.cast(pa.bool_()), fill_value=True), NAMED)
     battles = _standard(votes, columns)
     battles = keep(battles, pc.is_valid(battles.column("winner")), NO_VERDICT)
-    model_a, model_b = _models(battles)
-    if (model_a == model_b).any():
-        battles = keep(battles, pa.array(model_a != model_b), SELF)
+    place_of = {name: place for place, name in enumerate(dict.fromkeys(_names(battles, "model_a")))}
+    is_fight = name_codes(battles, "model_a", place_of) != name_codes(battles, "model_b", place_of)
+    if not is_fight.all():
+        battles = keep(battles, pa.array(is_fight), SELF)
     _doubt(battles)
     return battles
-
-
-def _models(battles: pa.Table) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    index_of = {name: index for index, name in enumerate(sorted(set(_names(battles, "model_a"))))}
-    model_a, model_b = (name_codes(battles, side, index_of) for side in ("model_a", "model_b"))
-    return model_a, model_b
 
 
 _NEEDED = frozenset({"model_a", "model_b", "winner", "source", "question_id"})
@@ -268,7 +293,8 @@ def _standard(part: pa.Table, columns: Columns) -> pa.Table:
         if not present and field.name not in _NEEDED:
             continue
         values = [_typed(part.column(name), field) for name in present]
-        array = _first_present(values, field, part.num_rows)
+        first, *others = values or [pa.nulls(part.num_rows, field.type)]
+        array = pc.coalesce(first, *others) if others and first.null_count else first
         if field.name == "winner":
             array = _renamed(array)
         default = columns.source if field.name == "source" else DEFAULTS.get(field.name)
@@ -301,15 +327,6 @@ def _typed(column: pa.ChunkedArray, field: pa.Field) -> pa.Array:
         encoded = array if pa.types.is_dictionary(array.type) else array.dictionary_encode()
         return encoded.cast(field.type)
     return array.cast(field.type)
-
-
-def _first_present(values: Sequence[pa.Array], field: pa.Field, n_rows: int) -> pa.Array:
-    if not values:
-        return pa.nulls(n_rows, field.type)
-    first, *others = values
-    if not others or not first.null_count:
-        return first
-    return pc.coalesce(*values)
 
 
 def _filled(array: pa.Array, default: object, field: pa.Field) -> pa.Array:
@@ -396,6 +413,17 @@ def write_columns(
         )
     with new_file(path) as file:
         writer(file, table, names=names, settings=settings)
+
+
+def write_csv(path: Path, table: pa.Table, *, names: Mapping[str, str]) -> None:
+    """Write a new CSV file."""
+    with new_file(path) as file:
+        text = io.TextIOWrapper(file, encoding="utf-8", newline="", write_through=True)
+        writer = csv.writer(text, lineterminator="\n")
+        writer.writerow(names.values())
+        for part in table.select(list(names)).to_batches(max_chunksize=_WRITTEN_AT_ONCE):
+            writer.writerows(zip(*(each.to_pylist() for each in part.columns), strict=True))
+        text.detach()
 
 
 def write_parquet(

@@ -15,7 +15,6 @@ _FIRST = np.uint64(0x9E3779B97F4A7C15)
 _SECOND = np.uint64(0xBF58476D1CE4E5B9)
 _THIRD = np.uint64(0x94D049BB133111EB)
 _ONE, _BYTE = np.uint64(1), np.uint64(255)
-_LOW_WORD = np.uint64(0xFFFF_FFFF)
 # 65,536 times the chances of at most 0, 1, ... 7 by Poisson(1), rounded: the mean stays exactly 1.
 _P0, _P1, _P2, _P3, _P4, _P5, _P6, _P7 = (
     np.uint16(chance) for chance in (24_109, 48_219, 60_273, 64_292, 65_296, 65_497, 65_531, 65_535)

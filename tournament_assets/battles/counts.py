@@ -413,7 +413,7 @@ class BattlePool:
                 {
                     "name": dimension,
                     "models": content["models"],
-                    "tally": dict(sorted((+self.tallies[dimension]).items())),
+                    "tally": dict(sorted(self.tallies.get(dimension, Counter()).items())),
                 }
                 for dimension, content in contents
             ],

@@ -7,8 +7,6 @@ how a row becomes battles. Here is what all formats share: the kinds of files, w
 names the prompt, everything that is wrong at once, and what the format has no place for.
 """
 
-import csv
-import io
 import json
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -76,6 +74,16 @@ class FormatOptions:
         return usual if self.prompt_column is None else (self.prompt_column,)
 
 
+def require_source(source: BattleSource | None, path: Path, title: str) -> BattleSource:
+    """Return who decided the battles of a file that does not say it, if somebody else does."""
+    if source is None:
+        raise InputError(
+            f"{path}: files of {title} do not say who decided; expected --source llm-judge or "
+            "--source human beside them"
+        )
+    return source
+
+
 @dataclass(frozen=True, eq=False)
 class BattleFile:
     """A file of battles, which is read once, a part at a time.
@@ -115,8 +123,6 @@ class RowFormat(TableFormat):
         source: Who decided; None where that has to be said beside the file.
         parse: Reads the battles of one row: their fields without source and question_id. Raises
             `InputError` with what is wrong, not saying where.
-        written: The fields of a battle that are the columns of a new file; none is written if
-            there are none.
         below: Columns whose texts a template puts below the prompt's.
         is_folder: Whether its files come as a folder, too.
     """
@@ -124,7 +130,6 @@ class RowFormat(TableFormat):
     prompts: tuple[str, ...]
     source: BattleSource | None
     parse: Callable[[Row, FormatOptions], Iterable[Row | LeftOut]]
-    written: tuple[str, ...] = ()
     below: tuple[str, ...] = ()
     is_folder: bool = False
 
@@ -134,12 +139,7 @@ class RowFormat(TableFormat):
         Raises:
             InputError: If nobody says who decided.
         """
-        source = options.source or self.source
-        if source is None:
-            raise InputError(
-                f"{path}: files of {self.title} do not say who decided; expected --source "
-                "llm-judge or --source human beside them"
-            )
+        source = require_source(options.source or self.source, path, self.title)
         prompts = options.prompt_names(self.prompts)
         below = self.below if options.prompt_column is None else ()
         files = [path]
@@ -161,22 +161,6 @@ class RowFormat(TableFormat):
         reader = TableReader({*self.known, *self.prompts, *self.one_of})
         parts = battle_parts(reader.values(chain.from_iterable(rows), parse))
         return BattleFile(self.name, parts, reader.left_out, describe=lambda: reader.note)
-
-    def write(self, path: Path, table: pa.Table, _: RatingSettings | None) -> dict[str, int]:
-        """Write a new CSV file with fields of battles, and count the values that it lacks.
-
-        Raises:
-            InputError: If the file is there already, or the format cannot hold such battles.
-        """
-        lost = count_losses(table, holds=self.written, title=self.title)
-        with new_file(path) as file:
-            text = io.TextIOWrapper(file, encoding="utf-8", newline="", write_through=True)
-            writer = csv.writer(text, lineterminator="\n")
-            writer.writerow(self.written)
-            for part in table.select(self.written).to_batches(max_chunksize=65_536):
-                writer.writerows(zip(*(each.to_pylist() for each in part.columns), strict=True))
-            text.detach()
-        return lost
 
 
 def _number_of(cell: str) -> Json:

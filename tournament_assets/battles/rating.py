@@ -360,6 +360,6 @@ def _moved(
         shift = anchor_shift(points, model=model, rating=rating)
         for row in table:
             values = {name: getattr(row, name) for name in columns}
-            known = {name: value + shift for name, value in values.items() if value is not None}
-            moved.append(replace(row, **known))
+            sums = {name: value + shift for name, value in values.items() if value is not None}
+            moved.append(replace(row, **sums))
     return moved

@@ -20,8 +20,7 @@ from tournament_assets.battles.files import (
     RowFormat,
     need,
 )
-from tournament_assets.battles.formats.arena import JUDGEARENA, TOURNAMENT, ArenaFormat
-from tournament_assets.battles.formats.plain import PLAIN
+from tournament_assets.battles.formats.arena import JUDGEARENA, PLAIN, TOURNAMENT, ArenaFormat
 from tournament_assets.foundation.errors import InputError, Problems
 from tournament_assets.foundation.extensions import added_rows
 from tournament_assets.foundation.formatting import format_confidence
@@ -34,10 +33,12 @@ from tournament_assets.tournament.prompts import AnswerKey
 BattleFormat = ArenaFormat | RowFormat
 _CORE = (TOURNAMENT, JUDGEARENA, PLAIN)
 FORMATS: Mapping[str, BattleFormat] = {
-    row.name: row for row in (*_CORE, *added_rows("formats", _CORE))
+    row.name: row for row in (*_CORE, *added_rows("formats", _CORE, (RowFormat,)))
 }
 """Every format by its name."""
-WRITTEN_FORMATS = tuple(each.name for each in FORMATS.values() if each.written)
+WRITTEN_FORMATS: Mapping[str, ArenaFormat] = {
+    name: each for name, each in FORMATS.items() if isinstance(each, ArenaFormat) and each.written
+}
 """Those that battles are written in."""
 _ADDRESS = re.compile(r"[a-z][a-z0-9+]+:/")
 _ADVICE = f"choose one with --format: {', '.join(FORMATS)}"
@@ -103,7 +104,7 @@ def write_battles(
         raise InputError(
             f"the format is {format_name!r}; expected one of {', '.join(WRITTEN_FORMATS)}"
         )
-    return FORMATS[format_name].write(path, table, settings)
+    return WRITTEN_FORMATS[format_name].write(path, table, settings)
 
 
 def detect_format(path: Path) -> BattleFormat:

@@ -34,7 +34,6 @@ from tournament_assets.battles.registry import (
 from tournament_assets.cli import echo
 from tournament_assets.cli.options import json_option
 from tournament_assets.foundation.errors import InputError, make_each
-from tournament_assets.foundation.formatting import expect_one_of
 from tournament_assets.reports.battle_sections import battle_sections
 from tournament_assets.reports.rendering import show_controls
 from tournament_assets.reports.report_tables import Document
@@ -133,7 +132,12 @@ def battles_export_command(
     battles = _read(file, from_format, reading)
     table = battles.table
     if dimension is not None:
-        _require_dimension(battles, dimension)
+        names = different_names(table, "dimension")
+        if dimension not in names:
+            raise InputError(
+                f"no battle is on the dimension {dimension!r}; the battles have "
+                f"{', '.join(names) or 'none'}"
+            )
         table = of_dimension(table, dimension)
     lost = write_battles(out, table, format_name=format_name, settings=battles.settings)
     echo(f"{file}: {table.num_rows} battles, {battles.format}")
@@ -311,12 +315,6 @@ def _methods(method: str, *, takes_counts: bool, has_responses: bool) -> Sequenc
 
 def _read(file: Path, format_name: str | None, reading: Mapping[str, Any]) -> BattleFile:
     return read_battles(file, format_name=format_name, options=FormatOptions(**reading))
-
-
-def _require_dimension(battles: BattleFile, dimension: str) -> None:
-    names = different_names(battles.table, "dimension")
-    if dimension not in names:
-        raise InputError(f"no battle is on {dimension!r}; {expect_one_of(dimension, names)}")
 
 
 def _print_left_out(left_out: Mapping[str, int], notes: Iterable[str]) -> None:

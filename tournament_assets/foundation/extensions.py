@@ -172,12 +172,13 @@ def _extensions() -> tuple[Extension, ...]:
 
 
 def rows_by_extension(
-    kind: RowKind | KindByName, beside: Iterable[Any] = ()
+    kind: RowKind | KindByName, beside: Iterable[Any] = (), types: Iterable[type] = ()
 ) -> tuple[tuple[Extension, Any], ...]:
     """Return what extras and extensions add of a kind, each row with what added it.
 
     Args:
         beside: The rows of the core; of a kind that has names, pairs of a name and a row.
+        types: Those that added rows may have beside the core's.
 
     Raises:
         ExtensionError: If an extension cannot be imported, a row has another type than the core's,
@@ -185,7 +186,7 @@ def rows_by_extension(
     """
     core = tuple(beside)
     owners = {name: _CORE for row in core for name in _names_of(row)}
-    types = {type(row) for row in core} or {object}
+    types = {*types, *map(type, core)} or {object}
     return tuple(
         (extension, row)
         for extension, rows in _rows_of_kind(kind)
@@ -195,9 +196,11 @@ def rows_by_extension(
     )
 
 
-def added_rows(kind: RowKind | KindByName, beside: Iterable[Any] = ()) -> tuple[Any, ...]:
+def added_rows(
+    kind: RowKind | KindByName, beside: Iterable[Any] = (), types: Iterable[type] = ()
+) -> tuple[Any, ...]:
     """Return what is added of a kind; only the modules of that kind are imported."""
-    return tuple(row for _, row in rows_by_extension(kind, beside))
+    return tuple(row for _, row in rows_by_extension(kind, beside, types))
 
 
 def added_rows_by_name(kind: KindByName, beside: Mapping[str, Any]) -> dict[str, Any]:

@@ -88,7 +88,9 @@ def read_input_text(path: "Path | UPath | Traversable") -> str:
 
 
 @contextmanager
-def reading(path: Path | UPath | Traversable, expected: str, *, label: str = "") -> Iterator[None]:
+def reading(
+    path: "Path | UPath | Traversable", expected: str, *, label: str = ""
+) -> Iterator[None]:
     """Refuse a file that cannot be opened, or is not UTF-8, where its block reads it.
 
     Args:

@@ -62,7 +62,7 @@ def write_atomically(path: Path | upath.UPath, write: Callable[[IO[bytes]], obje
         with path.open("wb") as file:
             write(file)
         return
-    with atomic_file(Path(getattr(path, "path", path))) as file:
+    with atomic_file(Path(str(getattr(path, "path", path)))) as file:
         write(file)
 
 

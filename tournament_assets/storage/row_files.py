@@ -149,7 +149,7 @@ def _refuse_twice(path: Path, names: Sequence[str]) -> None:
 
 
 def _csv_sample(path: Path, beginning: bytes) -> FileSample:
-    layout = _csv_layout(path)
+    layout = csv_layout(path)
     names = layout.names
     if len(names) < 2:
         raise InputError(
@@ -269,7 +269,7 @@ _LOOKED_AT = 2**18  # characters; enough for the rows that tell one delimiter fr
 
 
 @dataclass(frozen=True, slots=True)
-class _CsvLayout:
+class CsvLayout:
     """The layout of a file of separated values; `skipped` lines precede its header."""
 
     encoding: str
@@ -279,7 +279,7 @@ class _CsvLayout:
     has_title: bool
 
 
-def _csv_layout(path: Path) -> _CsvLayout:
+def csv_layout(path: Path) -> CsvLayout:
     """Detect the encoding and delimiter, as Excel and others write them.
 
     The delimiter is the one by which most rows have as many cells as the header. `csv.Sniffer`
@@ -307,7 +307,7 @@ def _csv_layout(path: Path) -> _CsvLayout:
     table, place = tables[delimiter], places[delimiter]
     line, header = table[place] if table else (0, list[str]())
     names = tuple(map(str.strip, header))
-    return _CsvLayout(encoding, delimiter, above + line, names, has_title=place > 0)
+    return CsvLayout(encoding, delimiter, above + line, names, has_title=place > 0)
 
 
 def _first_rows(text: str, delimiter: str) -> list[tuple[int, list[str]]]:
@@ -364,7 +364,7 @@ def csv_rows(path: Path, *, needed: Sequence[str] = ()) -> Iterator[tuple[str, J
         InputError: If the file is not such a CSV, a column is named twice or a needed one is
             missing; after the good rows, with every row that has more cells than the header.
     """
-    layout = _csv_layout(path)
+    layout = csv_layout(path)
     if missing := [name for name in needed if name not in layout.names]:
         raise InputError(f"{path}: the header has no {', '.join(missing)}")
     _refuse_twice(path, layout.names)

@@ -63,6 +63,48 @@ def test_columns_and_rows_are_read_alike(
     assert list(battles_of(by_columns.table)) == battles
 
 
+@pytest.mark.parametrize("n_clear", [0, 1, 2])
+def test_from_a_doubtful_part_on_rows_are_read_and_none_twice(
+    tmp_path: Path, n_clear: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = [{**ROW, "question_id": f"q{n}", "winner": None if n % 3 else "tie"} for n in range(9)]
+    path = tmp_path / "b.parquet"
+    pq.write_table(pa.Table.from_pylist(rows), path)
+    by_columns = read(path, "judgearena")
+    seen: list[pa.Table] = []
+    monkeypatch.setattr(columnar, "_ROWS_AT_ONCE", 4)
+    monkeypatch.setattr(
+        columnar,
+        "_doubt",
+        lambda part: seen.append(part) if len(seen) < n_clear else _always_doubt(part),
+    )
+    by_rows = read(path, "judgearena")
+    assert len(seen) == n_clear
+    assert by_rows.table.equals(by_columns.table)
+    assert by_rows.left_out == by_columns.left_out == {"no verdict": 6}
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "model_a,model_b,winner,prompt\nada,bob,tie,8\n\nbob,cyd,,9\nada,cyd,model_b,\n",
+        '\ufeffnote;winner;model_b;model_a;prompt\nx;tie;bob;ada;"Why?\nSay ""so"";"\n',
+        "Votes of May\t\t\t\nmodel_a\tmodel_b\twinner\tprompt\nada\tbob\ttie\t \n",
+    ],
+)
+def test_the_cells_of_csv_are_those_of_its_rows(
+    tmp_path: Path, content: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "b.csv"
+    path.write_text(content, encoding="utf-8")
+    by_columns = read(path, "csv", source="human")
+    monkeypatch.setattr(columnar, "_doubt", _always_doubt)
+    by_rows = read(path, "csv", source="human")
+    assert by_columns.table.num_rows
+    assert by_columns.table.to_pylist() == by_rows.table.to_pylist()
+    assert by_columns.left_out == by_rows.left_out
+
+
 def _lines_of(battles: list[Battle], *, settings: RatingSettings | None) -> bytes:
     file = io.BytesIO()
     table = make_battle_table(battles)

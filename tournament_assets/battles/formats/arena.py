@@ -1,4 +1,4 @@
-"""Our own files and JudgeArena's: one battle per row, as Parquet or as JSON lines.
+"""Our own files, JudgeArena's, and the plainest CSV: one battle per row.
 
 JudgeArena's rows are a part of ours, but it writes a reply that it could not read as a tie
 without a preference: that is no tie here. Unknown keys are ignored, so that files of newer and
@@ -21,9 +21,10 @@ from tournament_assets.battles.columnar import (
     Columns,
     column_parts,
     write_columns,
+    write_csv,
 )
 from tournament_assets.battles.columns import BATTLE_SCHEMA, name_codes
-from tournament_assets.battles.files import BattleFile, FormatOptions, count_losses
+from tournament_assets.battles.files import BattleFile, FormatOptions, count_losses, require_source
 from tournament_assets.foundation.errors import InputError
 from tournament_assets.storage.foreign_tables import TableFormat, TableReader
 from tournament_assets.storage.row_files import FileSample, parquet_schema, rows_in, sample_file
@@ -61,11 +62,18 @@ class ArenaFormat(TableFormat):
     is_folder: bool = False
 
     def open(self, path: Path, options: FormatOptions) -> BattleFile:
-        """Open a file."""
+        """Open a file.
+
+        Raises:
+            InputError: If neither its rows nor anybody else says who decided.
+        """
         sample, left_out = sample_file(path), Counter[str]()
         prompts = tuple(options.prompt_names(self.accepted["question_id"]))
         names = {**self.accepted, "question_id": prompts}
-        columns = Columns(names, options.source or self.source)
+        source = options.source or self.source
+        if "source" not in self.accepted:
+            source = require_source(source, path, self.title)
+        columns = Columns(names, source)
         parts = column_parts(path, sample, columns, left_out)
         if self.judges_ties_by_preference:
             has_preferences = sample.kind != "parquet" or "pref" in sample.columns
@@ -86,13 +94,15 @@ class ArenaFormat(TableFormat):
         return reader.note
 
     def write(self, path: Path, table: pa.Table, settings: RatingSettings | None) -> dict[str, int]:
-        """Write a new file, Parquet or JSON lines by its name; count the values that it lacks."""
+        """Write a new file, CSV or what its name says, and count the values that it lacks."""
         if self.judges_ties_by_preference:
             table = _with_preferences_of_ties(table)
         lost = count_losses(table, holds=self.written, title=self.title)
-        write_columns(
-            path, table, names=self.written, settings=settings if self.keeps_settings else None
-        )
+        if "csv" in self.kinds:
+            write_csv(path, table, names=self.written)
+        else:
+            settings = settings if self.keeps_settings else None
+            write_columns(path, table, names=self.written, settings=settings)
         return lost
 
 
@@ -179,4 +189,17 @@ JUDGEARENA = ArenaFormat(
         for name in ("model_a", "model_b", "winner", "source", "question_id", "judge_model", "pref")
     },
     judges_ties_by_preference=True,
+)
+PLAIN = ArenaFormat(
+    name="csv",
+    title="plain CSV",
+    kinds=("csv", "xlsx"),
+    columns=PLAYERS,
+    known=frozenset({"response_a", "response_b"}),
+    accepted={
+        **{name: (name,) for name in PLAYERS},
+        "question_id": ("question_id", "prompt_id", "prompt", "prompt_hash"),
+    },
+    written={name: name for name in PLAYERS},
+    is_plain=True,
 )

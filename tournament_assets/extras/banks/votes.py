@@ -29,12 +29,12 @@ from tournament_assets.battles.files import (
     need,
 )
 from tournament_assets.battles.formats.arena import OF_OTHERS, OURS, PLAYERS, ArenaFormat
-from tournament_assets.battles.formats.plain import NO_WINNER
 from tournament_assets.foundation.errors import InputError, Problems
 from tournament_assets.storage.foreign_tables import LeftOut, Row
 from tournament_assets.tournament.battles import BattleWinner
 
 _RESPONSES = frozenset({"response_a", "response_b"})
+NO_WINNER = "no verdict: the winner is empty"
 _SIDES: Mapping[str, BattleWinner] = {"left": "model_a", "right": "model_b", "tie": "tie"}
 
 
