@@ -61,6 +61,7 @@ def run_tournament(
         on_fresh: Called for each stage and partition that is skipped.
     """
     plan = replace(plan, no_budget=options.no_budget)
+    refuse_bad_schedules(plan)
     options.refuse_bad_input(plan)
     project = plan.project
     home = prepare_dagster_home(project.folder, project.environment.get("DAGSTER_HOME"))

@@ -114,7 +114,7 @@ def reading(
         ) from None
 
 
-def hint_at_path(path: Path | UPath | Traversable) -> str:
+def hint_at_path(path: "Path | UPath | Traversable") -> str:
     """Return `; did you mean …?` with what lies there and is named nearly as a missing file."""
     for missing in (path, *path.parents) if isinstance(path, Path) else ():
         if missing.parent.is_dir() and os.access(missing.parent, os.R_OK):

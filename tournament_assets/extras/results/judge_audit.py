@@ -21,6 +21,7 @@ from tournament_assets.audits.agreement import (
 )
 from tournament_assets.audits.judge_consistency import JudgedPair
 from tournament_assets.audits.self_preference import measure_self_preference
+from tournament_assets.battles.columnar import NO_VERDICT
 from tournament_assets.battles.files import (
     FormatOptions,
     RowFormat,
@@ -29,8 +30,7 @@ from tournament_assets.battles.files import (
     find_prompt,
     reason_against,
 )
-from tournament_assets.battles.formats.arena import JUDGEARENA, UNREAD, ArenaFormat
-from tournament_assets.battles.formats.plain import NO_WINNER, PLAIN
+from tournament_assets.battles.formats.arena import JUDGEARENA, PLAIN, UNREAD, ArenaFormat
 from tournament_assets.battles.registry import detect_format
 from tournament_assets.cli.options import json_option, page_option, show_report
 from tournament_assets.foundation.errors import InputError
@@ -158,7 +158,7 @@ def read_verdicts(
 
     def parse(where: str, row: Row) -> Iterator[tuple[str, PairKey, Battle] | LeftOut]:
         row = _in_our_words(row, columns) if columns else row
-        reason = reason_against(row) or (None if row.get("winner", "-") else NO_WINNER)
+        reason = reason_against(row) or (None if row.get("winner", "-") else NO_VERDICT)
         if known is JUDGEARENA and row.get("winner") == "tie" and row.get("pref", 0) is None:
             reason = UNREAD
         prompt = find_prompt(row, prompts, below)
