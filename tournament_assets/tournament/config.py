@@ -467,7 +467,8 @@ class TournamentConfig(_KeysOfExtras):
             unknown = next((name for name in rules.judges if name not in names), None)
             if unknown is not None:
                 raise ValueError(
-                    f"modes.{mode}.judges has {unknown!r}; {expect_one_of(unknown, names)}"
+                    f"modes.{mode}.judges has {unknown!r}; expected some of "
+                    f"{', '.join(names)}{hint_at(unknown, names)}"
                 )
             problem = jury_problem(self.judges_of(mode))
             if problem is not None:
