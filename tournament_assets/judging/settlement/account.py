@@ -55,9 +55,6 @@ class RequestState(IntEnum):
     """This run leaves it: it failed in its rounds, or was paid for and cannot be read."""
 
 
-_HAS_REPLY = (RequestState.ANSWERED, RequestState.UNREADABLE, RequestState.REFUSED)
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class Account:
     """The states of some requests.
