@@ -99,7 +99,7 @@ class Project:
             problem = "is a folder" if path.exists() else f"does not exist{hint_at_path(path)}"
             raise InputError(
                 f"{where}: {named} points to {path}, which {problem}; "
-                f"expected {'a file, ' if is_file else ''}{what}, there{hint or '; correct the path'}"
+                f"expected {'a file, ' if is_file else ''}{what}, there{hint or '; correct it'}"
             )
         return path
 
