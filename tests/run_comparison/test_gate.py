@@ -212,7 +212,7 @@ def test_a_file_of_looks_that_is_none_names_its_lines(tmp_path: Path) -> None:
 
 
 def test_an_unknown_dimension_is_refused() -> None:
-    with pytest.raises(InputError, match=r"'taste'.*'facts'"):
+    with pytest.raises(InputError, match=r"'taste'.*facts"):
         hold_gate(run(BETTER), GateSettings("new", "old", dimensions=("taste",)))
 
 

@@ -78,7 +78,7 @@ class Project:
                 "expected a Dagster project that defines it, with this tournament as its component "
                 "(tournament_assets.TournamentComponent); run it there, or name a file"
             )
-        hint = f"; get {location.source}" if location.source else "; correct the path"
+        hint = f"; get {location.source}" if location.source else ""
         if location.builtin is not None:
             path = Path(str(resources.files("tournament_assets"))) / "data" / location.builtin
             named = f"builtin {location.builtin!r}"
@@ -87,7 +87,7 @@ class Project:
             if not value:
                 raise InputError(
                     f"{where}: the environment variable {location.env} is not set; "
-                    f"expected its path; export {location.env}=/its/path{hint}"
+                    f"expected its path{hint} and export {location.env}=/its/path"
                 )
             path = self.folder / Path(value).expanduser()
             named = f"{location.env}={value!r}"
@@ -99,7 +99,7 @@ class Project:
             problem = "is a folder" if path.exists() else f"does not exist{hint_at_path(path)}"
             raise InputError(
                 f"{where}: {named} points to {path}, which {problem}; "
-                f"expected {'a file, ' if is_file else ''}{what}, there{hint}"
+                f"expected {'a file, ' if is_file else ''}{what}, there{hint or '; correct it'}"
             )
         return path
 

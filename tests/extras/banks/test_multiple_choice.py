@@ -246,7 +246,7 @@ def test_fifty_items_that_are_no_objects_are_listed_and_the_others_counted(
         ("train.csv", b"a,b", "no row"),
         ("empty.jsonl", b"\n", "is empty"),
         ("list.json", b"\n [\n{},\n", r"list\.json: .*line 4"),
-        ("list.json", b'["\xff"]', "0xff in position 2"),
+        ("list.json", b'["\xff"]', "not UTF-8"),
         ("list.json", b"[{}, [1]]", r"list\.json:item 2: .*\[1\]"),
         ("cut.parquet", b"PAR1", "Parquet"),
     ],
