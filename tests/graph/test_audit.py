@@ -35,8 +35,8 @@ def audit_of(paid: PaidProject, dimension: str = "factuality") -> dict[str, dict
     }
 
 
-def invoke(paid: PaidProject, *arguments: str) -> Result:
-    words = ["audit", "--config", str(paid.project.config_path), "--mode", "pilot", *arguments]
+def invoke(paid: PaidProject, *arguments: str, mode: str = "pilot") -> Result:
+    words = ["audit", "--config", str(paid.project.config_path), "--mode", mode, *arguments]
     return CliRunner().invoke(main, words, env=paid.environment, catch_exceptions=False)
 
 
@@ -257,7 +257,7 @@ def test_the_audit_of_prompts_knows_every_prompt_and_shows_the_worst_first(
 def test_before_any_run_the_command_says_what_to_run(
     sound: tuple[PaidProject, PlainRun],
 ) -> None:
-    result = invoke(sound[0], "--mode", "headline")
+    result = invoke(sound[0], mode="headline")
     assert result.exit_code == 2
     assert "tournament run --config configs/small.yaml --mode headline" in result.output
 

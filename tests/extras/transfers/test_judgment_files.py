@@ -257,7 +257,7 @@ def test_all_that_is_wrong_with_a_line_is_said_at_once() -> None:
 @pytest.mark.parametrize(
     ("line", "problem"),
     [
-        (b'{"reply": "\xff"}', "can't decode byte 0xff"),
+        (b'{"reply": "\xff"}', "not UTF-8"),
         ("{" + '"a": {' * 100_000, "nested too deeply"),
         ('{"a": ' + "[" * 100_000, "nested too deeply"),
         ('{"attempt": ' + "1" * 5_000 + "}", "digits"),
@@ -272,7 +272,7 @@ def test_all_that_is_wrong_with_a_line_is_said_at_once() -> None:
     ],
 )
 def test_a_line_that_is_no_object_is_refused(line: str | bytes, problem: str) -> None:
-    with pytest.raises(InputError, match=f"^j.jsonl:3: .*{problem}.*JSON object$"):
+    with pytest.raises(InputError, match=f"^j.jsonl:3: .*{problem}.*; expected "):
         parse_judgment(line, where="j.jsonl:3")
 
 

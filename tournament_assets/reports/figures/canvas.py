@@ -6,6 +6,7 @@ pyplot, so that no global state affects a figure.
 
 import io
 import re
+import warnings
 from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
@@ -136,7 +137,10 @@ def to_svg(figure: "Figure", *, salt: str = _HASH_SALT) -> bytes:
 
     drawn = io.BytesIO()
     # `savefig` draws twice, the first time only for a layout that drawing repeats.
-    with matplotlib.rc_context({"svg.hashsalt": salt, "svg.fonttype": "none"}):
+    rules = {"svg.hashsalt": salt, "svg.fonttype": "none"}
+    with matplotlib.rc_context(rules), warnings.catch_warnings():
+        # Letters that our font lacks are measured as boxes; the reader's font draws them.
+        warnings.filterwarnings("ignore", "Glyph")
         canvas: Any = FigureCanvasSVG(figure)
         canvas.print_svg(drawn, metadata={"Date": None, "Creator": None})
     return drawn.getvalue()
