@@ -107,14 +107,18 @@ def write_battles(
     return WRITTEN_FORMATS[format_name].write(path, table, settings)
 
 
-def detect_format(path: Path) -> BattleFormat:
-    """Find out by its first row which format a file is of."""
+def detect_format(path: Path, *, advice: str = _ADVICE) -> BattleFormat:
+    """Find out by its first row which format a file is of.
+
+    Args:
+        advice: What to do where no format is recognised.
+    """
     if path.is_dir():
         formats = [each for each in FORMATS.values() if each.is_folder]
         if len(formats) == 1:
             return formats[0]
-        raise InputError(f"{path}: a folder; expected a file; {_ADVICE}")
-    return choose_format(FORMATS, sample_file(path), str(path), advice=_ADVICE)
+        raise InputError(f"{path}: a folder; expected a file; {advice}")
+    return choose_format(FORMATS, sample_file(path), str(path), advice=advice)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

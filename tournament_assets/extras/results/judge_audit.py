@@ -62,6 +62,7 @@ _FIELDS = (
     *("prompt", "model_a", "model_b", "winner", "judge_model", "presentation", "dimension"),
     *("response_a", "response_b"),
 )
+_ADVICE = "name the columns of a table by --column, as in --column winner verdict"
 _TEXTS = ("response_a", "response_b", "output_1", "output_2")
 _UNORDERED = ("tournament", "judgearena", "alpaca-eval", "orq-arena")
 """Formats that show model_a first only where a row says so."""
@@ -149,7 +150,7 @@ def read_verdicts(
     Raises:
         InputError: After the last, with everything that is wrong with the file.
     """
-    known = PLAIN if columns else detect_format(path)
+    known = PLAIN if columns else detect_format(path, advice=_ADVICE)
     if isinstance(known, RowFormat) and not columns:
         prompts, below, parse_row = known.prompts, known.below, known.parse
     else:
