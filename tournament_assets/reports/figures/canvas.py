@@ -137,8 +137,10 @@ def to_svg(figure: "Figure", *, salt: str = _HASH_SALT) -> bytes:
 
     drawn = io.BytesIO()
     # `savefig` draws twice, the first time only for a layout that drawing repeats.
-    rules = {"svg.hashsalt": salt, "svg.fonttype": "none"}
-    with matplotlib.rc_context(rules), warnings.catch_warnings():
+    with (
+        matplotlib.rc_context({"svg.hashsalt": salt, "svg.fonttype": "none"}),
+        warnings.catch_warnings(),
+    ):
         # Letters that our font lacks are measured as boxes; the reader's font draws them.
         warnings.filterwarnings("ignore", "Glyph")
         canvas: Any = FigureCanvasSVG(figure)
