@@ -15,6 +15,7 @@ from typing import Any, cast
 
 import dagster as dg
 import pandas as pd
+import upath
 from pydantic import create_model
 
 from tournament_assets.foundation.errors import WorkError
@@ -31,6 +32,7 @@ from tournament_assets.graph.partitions import (
     partitions_over,
     recorded_of,
 )
+from tournament_assets.graph.plain_runs import open_engine, path_of
 from tournament_assets.graph.recipe_book import (
     DATA_VERSION_TAG,
     MADE_FROM,
@@ -48,6 +50,7 @@ from tournament_assets.graph.resources import (
     LedgerResource,
 )
 from tournament_assets.graph.rows import AssetRow, Input, Log, Step, axis_names
+from tournament_assets.graph.run_options import RunOptions
 from tournament_assets.graph.table import JOBS, rows_of
 from tournament_assets.project.plan import TournamentPlan
 from tournament_assets.ratings.elo_traces import EloTraces
@@ -162,24 +165,48 @@ def check_evaluation(
 
 def log_made(
     context: dg.OpExecutionContext,
-    materialization: dg.AssetMaterialization,
-    checks: Iterable[Check],
+    plan: TournamentPlan,
+    row: AssetRow,
+    key: dg.MultiPartitionKey | str,
+    made: Made[Any],
     *,
-    partition: str | None = None,
-) -> None:
-    """Record what a step made that is no asset of the graph, and what its checks found.
+    recipe: Recipe | None = None,
+    tags: Mapping[str, str] | None = None,
+) -> dg.AssetMaterialization:
+    """Record what a step made that is no asset of Dagster's own runs, and what its checks found.
 
     Args:
-        partition: What the checks looked at, where a run looks at several partitions.
+        key: The partition.
+        made: The asset as it is stored.
+        recipe: What it was made from, where it can be out of date.
+        tags: Further tags of the materialisation.
     """
+    metadata = _recorded_metadata(made, recipe)
+    if row.on_request:
+        metadata |= {check.name: check.passed for check in made.checks}
+    if row.stored_as != "folder":
+        path = path_of(upath.UPath(plan.project.storage), plan, row, str(key))
+        metadata["path"] = dg.MetadataValue.path(str(path))
+    axes = key.keys_by_dimension if isinstance(key, dg.MultiPartitionKey) else {}
+    materialization = dg.AssetMaterialization(
+        asset_key=asset_key(plan, row.name),
+        partition=key,
+        metadata=metadata,
+        tags={
+            **(tags or {}),
+            **{f"dagster/partition/{axis}": name for axis, name in axes.items()},
+            DATA_VERSION_TAG: str(made.version),
+        },
+    )
     context.log_event(materialization)
-    for check in checks:
+    for check in made.checks:
         # The method accepts it, although its annotations do not list the type.
-        evaluation = check_evaluation(materialization.asset_key, check, partition)
+        evaluation = check_evaluation(materialization.asset_key, check, str(key))
         context.log_event(cast("Any", evaluation))
+    return materialization
 
 
-def recorded_metadata(stored: Made[Any], recipe: Recipe | None) -> dict[str, Any]:
+def _recorded_metadata(stored: Made[Any], recipe: Recipe | None) -> dict[str, Any]:
     """Return the metadata of what is stored, with its recipe, in Dagster's types."""
     metadata = {name: _metadata_value(value) for name, value in stored.metadata.items()}
     return metadata | ({} if recipe is None else {MADE_FROM: dg.MetadataValue.json(dict(recipe))})
@@ -294,23 +321,18 @@ class _Step:
     ) -> tuple[Made[Any], dg.MaterializeResult[Any]]:
         """Make the asset, and return it with its content hash, its number of rows and its recipe.
 
-        Only what the graph makes has a recipe: nothing else is ever out of date.
-
         Args:
             values: What Dagster passes: options, resources and what is loaded from outside.
             load: Returns the tournament's assets that it reads.
         """
         plan, row = self.plan, self.row
         self.refuse_run(context.instance, plan, context.run)
-        tags: dict[str, str] = {}
-        recipe: Recipe | None = None
-        if not row.on_request:
-            options = values["config"].model_dump() if row.options else {}
-            place = Place(row.name, join_partition(_partition(plan, row, context)))
-            # Before the function reads anything: what changes meanwhile is out of date afterwards.
-            told = rubrics_told(options.get("rubrics"), options.get("instructions"))
-            recipe = RecipeBook(plan, context.instance, told=told).recipe(place)
-            tags = {MADE_WITH_TAG: made_with(plan, row, options)}
+        options = values["config"].model_dump() if row.options else {}
+        place = Place(row.name, join_partition(_partition(plan, row, context)))
+        # Before the function reads anything: what changes meanwhile is out of date afterwards.
+        told = rubrics_told(options.get("rubrics"), options.get("instructions"))
+        recipe = RecipeBook(plan, context.instance, told=told).recipe(place)
+        tags = {MADE_WITH_TAG: made_with(plan, row, options)}
         made: Made[Any] = row.call(self._supplies(context, values), load())
         return made, _result(row, made, tags=tags, recipe=recipe)
 
@@ -435,62 +457,24 @@ def _build_reported(step: _Step) -> dg.AssetSpec:
 
 
 def _build_reporting_op(step: _Step) -> dg.OpDefinition:
-    """Build the step that makes an asset on request.
-
-    It reads and writes where the assets' own steps do. All its inputs have its axes.
-    """
+    """Build the step that makes an asset on request: the engine of plain runs makes it."""
     plan, row = step.plan, step.row
-    key = asset_key(plan, row.name)
-    definition = cast("dg.PartitionsDefinition[str]", partitions_over(plan.config, row.axes))
-    tables_key = f"{step.prefix}{_TABLES}"
 
     def compute(context: dg.OpExecutionContext, **values: Any) -> None:
-        partition, tables = _partition(plan, row, context), values[tables_key]
+        instance = context.instance
+        step.refuse_run(instance, plan, context.run)
+        partition = _partition(plan, row, context)
+        with open_engine(
+            plan,
+            RunOptions(partition["mode"]),
+            folder=upath.UPath(plan.project.storage),
+            records=partial(recorded_of, plan, instance),
+            told=values["config"].model_dump() if row.options else {},
+        ) as engine:
+            made = engine.make(row, partition["dimension"], log=context.log, tags=context.run.tags)
+        log_made(context, plan, row, dg.MultiPartitionKey(partition), made)
 
-        def load_input(asset: str, how: Input) -> Any:
-            def load_of(**changed: str) -> Any:
-                source = dg.build_input_context(
-                    asset_key=asset_key(plan, asset),
-                    partition_key=dg.MultiPartitionKey({**partition, **changed}),
-                    asset_partitions_def=definition,
-                )
-                try:
-                    return tables.load_input(source)
-                except FileNotFoundError:
-                    if how.may_be_missing:
-                        return None
-                    raise
-
-            if how.over is None:
-                return load_of()
-            names = axis_names(plan.config, how.over)
-            by_name = {name: load_of(**{how.over: name}) for name in names}
-            return {name: table for name, table in by_name.items() if table is not None}
-
-        def load() -> Mapping[str, Any]:
-            return {name: load_input(name, how) for name, how in step.inputs.items()}
-
-        made, result = step.materialise(context, values, load)
-        output = dg.build_output_context(
-            asset_key=key,
-            partition_key=dg.MultiPartitionKey(partition),
-            asset_partitions_def=definition,
-        )
-        tables.handle_output(output, result.value)
-        materialization = dg.AssetMaterialization(
-            asset_key=key,
-            partition=dg.MultiPartitionKey(partition),
-            metadata={
-                **(result.metadata or {}),
-                **output.get_logged_metadata(),
-                **{check.name: check.passed for check in made.checks},
-            },
-            tags={DATA_VERSION_TAG: cast("dg.DataVersion", result.data_version).value},
-        )
-        log_made(context, materialization, made.checks)
-
-    types = {"context": dg.OpExecutionContext, tables_key: dg.ResourceParam[dg.IOManager]}
-    step.declare(compute, types, result=None)
+    step.declare(compute, {"context": dg.OpExecutionContext}, result=None)
     return dg.op(
         name=f"{plan.tournament_id}__{row.name}",
         description=_one_line(row),
@@ -605,7 +589,7 @@ def _result(
         **({} if row.stored_as == "folder" else {"value": stored.value}),
         data_version=dg.DataVersion(str(stored.version)),
         tags=tags,
-        metadata=recorded_metadata(stored, recipe),
+        metadata=_recorded_metadata(stored, recipe),
         check_results=[check_result(check) for check in stored.checks],
     )
 

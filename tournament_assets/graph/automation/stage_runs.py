@@ -18,7 +18,6 @@ from tournament_assets.graph.adapter import (
     check_evaluation,
     log_made,
     provenance_tags,
-    recorded_metadata,
 )
 from tournament_assets.graph.assets.judging import rubrics_told
 from tournament_assets.graph.automation.failed_runs import failure_of
@@ -31,10 +30,9 @@ from tournament_assets.graph.automation.jobs import (
 )
 from tournament_assets.graph.automation.reruns import PartitionKey, WorkOfStage
 from tournament_assets.graph.outputs import Check
-from tournament_assets.graph.partitions import asset_key, partitions_over
+from tournament_assets.graph.partitions import partitions_over
 from tournament_assets.graph.plain_runs import Engine, refuse_blocked
 from tournament_assets.graph.recipe_book import (
-    DATA_VERSION_TAG,
     MADE_WITH_TAG,
     ROOT,
     RecipeBook,
@@ -295,23 +293,7 @@ class StageRunner:
         made = self._engine.make(
             row, str(key).rpartition("|")[0], log=context.log, tags=context.run.tags
         )
-        metadata = recorded_metadata(made, recipe)
-        if row.on_request:
-            metadata |= {check.name: check.passed for check in made.checks}
-        if row.stored_as != "folder":
-            path = self._fresh.path_of(row.name, key)
-            metadata["path"] = dg.MetadataValue.path(str(path))
-        materialization = dg.AssetMaterialization(
-            asset_key=asset_key(plan, row.name),
-            partition=key,
-            metadata=metadata,
-            tags={
-                **tags,
-                **{f"dagster/partition/{axis}": name for axis, name in _axes_of(key).items()},
-                DATA_VERSION_TAG: str(made.version),
-            },
-        )
-        log_made(context, materialization, made.checks, partition=str(key))
+        materialization = log_made(context, plan, row, key, made, recipe=recipe, tags=tags)
         for each in (book, self._fresh.book):
             each.note(place, str(made.version))
         checks = [*made.checks]
@@ -327,7 +309,3 @@ class StageRunner:
 
 def _label(key: PartitionKey) -> str:
     return str(key).replace("|", " · ")
-
-
-def _axes_of(key: PartitionKey) -> Mapping[str, str]:
-    return key.keys_by_dimension if isinstance(key, dg.MultiPartitionKey) else {}
