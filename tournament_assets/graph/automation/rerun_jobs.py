@@ -12,8 +12,8 @@ from tournament_assets.graph.assets.observed_inputs import read_inputs
 from tournament_assets.graph.automation.jobs import Stage, build_rerun_stages, observations
 from tournament_assets.graph.automation.reruns import (
     RERUN_TAG,
-    RerunIdentity,
     Scope,
+    find_identity,
     find_reruns,
     job_of,
     refuse_superseded,
@@ -93,7 +93,7 @@ def _run_step(
     """Run a step of a rerun, wherever it is executed."""
     instance, mode = context.instance, context.partition_key
     refuse_superseded(instance, plan, context.run)
-    rerun = _identity(context, plan)
+    rerun = find_identity(instance, context.run_id)
     # A rerun begun by an edit asks no more than what the edit needs.
     if stage.part_of == "rerun" and not (rerun.reason == "schedule" and stage.is_wanted(plan)):
         return
@@ -112,13 +112,3 @@ def _run_step(
         StageRunner(plan, RunOptions(mode), engine, instance, since=since).run_step(
             stage, number, context
         )
-
-
-def _identity(context: dg.OpExecutionContext, plan: TournamentPlan) -> RerunIdentity:
-    """Return whose run it is; its tags may be younger than the step's view of the run."""
-    run = context.instance.get_run_by_id(context.run_id) or context.run
-    reruns = find_reruns(context.instance, plan, mode=context.partition_key)
-    (identity,) = (
-        rerun.identity for rerun in reruns if rerun.identity.rerun_id == run.tags.get(RERUN_TAG)
-    )
-    return identity

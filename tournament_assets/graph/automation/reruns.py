@@ -11,7 +11,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import Enum
-from typing import Any, Literal, cast
+from typing import Any, Literal, cast, get_args
 from urllib.parse import quote
 
 import dagster as dg
@@ -213,7 +213,9 @@ def find_reruns(
     """
     tags = {"tournament": plan.tournament_id, **({} if mode is None else {"mode": mode})}
     by_id: dict[str, list[Any]] = {}
-    for record in instance.get_run_records(dg.RunsFilter(tags=tags), ascending=True):
+    filters = [dg.RunsFilter(tags=tags, job_name=job_of(plan, scope)) for scope in get_args(Scope)]
+    records = [record for each in filters for record in instance.get_run_records(each)]
+    for record in sorted(records, key=lambda record: record.storage_id):
         rerun_id = record.dagster_run.tags.get(RERUN_TAG)
         if rerun_id is not None:
             by_id.setdefault(rerun_id, []).append(record)
@@ -230,6 +232,14 @@ def find_reruns(
         )
         for identity in identities
     ]
+
+
+def find_identity(instance: dg.DagsterInstance, run_id: str) -> RerunIdentity:
+    """Return which rerun a run is; its tags may be younger than a step's view of it."""
+    run = instance.get_run_by_id(run_id)
+    tags = {RERUN_TAG: run.tags[RERUN_TAG] if run else ""}
+    first, *_ = instance.get_run_records(dg.RunsFilter(tags=tags), ascending=True)
+    return _identity_of(first)
 
 
 def _identity_of(record: Any) -> RerunIdentity:
