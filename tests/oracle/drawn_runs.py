@@ -8,7 +8,7 @@ import math
 import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 from typing import Any, Literal, get_args
@@ -118,11 +118,15 @@ def _place(text: str) -> int:
     return int(place[1]) if place else -1
 
 
+_BATCHES: dict[str, list[SubmittedRequest]] = {}
+"""What the service keeps, whoever opens it."""
+
+
 @dataclass
 class DrawnJudges:
     """Answers everything at once."""
 
-    batches: dict[str, list[SubmittedRequest]] = field(default_factory=dict)
+    batches: dict[str, list[SubmittedRequest]]
 
     def create_batch(self, requests: Iterable[SubmittedRequest]) -> BatchStatus:
         batch_id = f"drawn-{len(self.batches)}"
@@ -170,7 +174,7 @@ def _reply(request: SubmittedRequest) -> ReplyRow:
 @contextmanager
 def open_drawn(connection: ServiceConnection) -> Iterator[DrawnJudges]:
     """Open the service."""
-    yield DrawnJudges()
+    yield DrawnJudges(_BATCHES)
 
 
 _SERVICE = JudgeService(
@@ -188,6 +192,7 @@ _SERVICE = JudgeService(
 def draw_run(seed: int, folder: Path) -> DrawnRun:
     """Draw a tournament, run it in a folder, and return what it stored."""
     _SAID.clear()
+    _BATCHES.clear()
     random = Random(seed)
     kind = KINDS[seed % len(KINDS)]
     n = {"many": random.randint(15, 40), "two": 2, "circle": random.randint(3, 6)}.get(
