@@ -10,11 +10,13 @@ import pytest
 import yaml
 
 from tests.projects import (
+    ENTRANTS,
     LOOKING_BACK,
     FinishedPilot,
     SmallProject,
     bank_rows,
     make_project,
+    recorded_entrants,
     recorded_responses,
     write_json_lines,
 )
@@ -177,6 +179,19 @@ def test_files_that_vanish_stop_no_other_entrant_and_are_named_together(tmp_path
         "careful · pilot",
         "sloppy · pilot",
     ]
+
+
+def test_every_entrant_has_a_step_whatever_signs_its_id_has(tmp_path: Path) -> None:
+    project = make_project(tmp_path / "project", dimensions=("calibration",))
+    names = ("a-b", "a.b", "模型")
+    entrants = [
+        {**entrant, "entrant_id": name}
+        for name, entrant in zip(names, recorded_entrants(ENTRANTS), strict=True)
+    ]
+    project.edit_config(entrants=entrants)
+    project.run_recorded()
+    stored = project.folder / "storage" / "small" / "entrant_responses"
+    assert {path.parent.name for path in stored.rglob("*.parquet")} == {*names}
 
 
 def test_dagster_knows_of_a_run_what_it_knows_of_its_own(tmp_path: Path) -> None:

@@ -52,7 +52,8 @@ class Stage(JobRow):
 
     def step(self, name: str = "") -> str:
         """Return the name of the step that makes an entrant's or a dimension's partition."""
-        return re.sub(r"\W", "_", f"{self.name}__{name}" if name else self.name)
+        text = f"{self.name}__{name}" if name else self.name
+        return re.sub(r"\W", "_", text, flags=re.ASCII)
 
 
 def build_stages(plan: TournamentPlan) -> list[Stage]:

@@ -4,7 +4,7 @@ The engine of `graph/plain_runs.py` makes what a step is for; the step records i
 steps in their own process; the jobs of `rerun_jobs.py` run them where Dagster's executor does.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
@@ -62,7 +62,7 @@ Steps = Mapping[str, dg.OpDefinition]
 
 def build_steps(plan: TournamentPlan, stages: Iterable[Stage], compute: Compute) -> list[Steps]:
     """Build a step for each partition of some stages, by stage."""
-    return [dict(_steps(plan, stage, compute)) for stage in stages]
+    return [_steps(plan, stage, compute) for stage in stages]
 
 
 def call_in_order(steps: Iterable[Steps]) -> None:
@@ -73,12 +73,13 @@ def call_in_order(steps: Iterable[Steps]) -> None:
         before = [call(before) if before else call() for call in calls]
 
 
-def _steps(
-    plan: TournamentPlan, stage: Stage, compute: Compute
-) -> Iterator[tuple[str, dg.OpDefinition]]:
+def _steps(plan: TournamentPlan, stage: Stage, compute: Compute) -> Steps:
+    steps: dict[str, dg.OpDefinition] = {}
     on_gpu = any(row_of(name).where.on_gpu(plan) for name in stage.assets)
     for number, name in enumerate(stage.names(plan)):
         step = stage.step(name)
+        if step in steps:  # Dagster takes fewer signs than entrants' ids
+            step += f"_{number}"
         # Dagster wants names that no other tournament's operations have.
         build = dg.op(
             name=f"{plan.tournament_id}__step__{step}",
@@ -89,7 +90,8 @@ def _steps(
             # Dagster would order them by their names.
             tags={"dagster/priority": str(-number), **(GPU_STEP_TAGS if on_gpu else {})},
         )
-        yield step, build(_with_context(partial(compute, stage, number)))
+        steps[step] = build(_with_context(partial(compute, stage, number)))
+    return steps
 
 
 def _with_context(step: Callable[..., None]) -> Callable[..., None]:
