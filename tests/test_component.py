@@ -26,6 +26,7 @@ from tournament_assets.definitions import build_guest
 from tournament_assets.foundation.errors import InputError
 from tournament_assets.graph.automation.jobs import build_stages
 from tournament_assets.project.plan import load_plan
+from tournament_assets.project.project_files import prepare_dagster_home
 
 ROOT = Path(__file__).parents[1]
 PYPROJECT = """\
@@ -266,6 +267,66 @@ def test_responses_come_from_an_asset_of_the_host(tmp_path: Path) -> None:
     (event,) = done.asset_materializations_for_node("small__entrant_responses")
     assert str(event.metadata["source"].value).endswith(" models/spoken")
     assert event.metadata["mean_words"].value == 1
+
+
+HOST_OF_AN_ASSET = """\
+import os
+from pathlib import Path
+
+import dagster as dg
+import pandas as pd
+
+from tests.projects import bank_rows
+from tournament_assets.definitions import build_guest
+from tournament_assets.project.plan import load_plan
+
+
+@dg.asset(key=["models", "spoken"])
+def spoken() -> pd.DataFrame:
+    rows = [{"prompt_id": row["prompt_id"], "response": "Spoken."} for row in bank_rows()]
+    return pd.DataFrame(rows)
+
+
+plan = load_plan(Path("configs/small.yaml").resolve(), os.environ, is_guest=True)
+defs = dg.Definitions.merge(build_guest(plan), dg.Definitions(assets=[spoken]))
+"""
+
+
+@pytest.mark.e2e
+def test_a_rerun_reads_the_asset_of_the_host_and_dagster_knows_of_it(tmp_path: Path) -> None:
+    project = make_project(tmp_path / "project", dimensions=("calibration",))
+    with_spoken_responses(project)
+    (project.folder / "host.py").write_text(HOST_OF_AN_ASSET)
+    home = prepare_dagster_home(project.folder, project.environment["DAGSTER_HOME"])
+    for command in (
+        ("asset", "materialize", "--select", "key:models/spoken"),
+        ("job", "execute", "--job", "small_rerun", "--tags", '{"dagster/partition": "pilot"}'),
+    ):
+        done = subprocess.run(
+            [sys.executable, "-m", "dagster", *command, "--python-file", "host.py"],
+            cwd=project.folder,
+            env={**os.environ, **project.environment, "PYTHONPATH": str(ROOT)},
+            capture_output=True,
+            text=True,
+            timeout=240,
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+    with dg.DagsterInstance.from_config(str(home)) as instance:
+        found = instance.fetch_materializations(
+            dg.AssetRecordsFilter(
+                dg.AssetKey(["small", "entrant_responses"]), asset_partitions=["careful|pilot"]
+            ),
+            limit=1,
+        )
+        spoken = instance.get_latest_materialization_event(dg.AssetKey(["models", "spoken"]))
+    (record,) = found.records
+    assert record.asset_materialization is not None
+    assert record.asset_materialization.metadata["mean_words"].value == 1
+    tags = record.asset_materialization.tags or {}
+    assert spoken is not None
+    assert spoken.asset_materialization is not None
+    version = (spoken.asset_materialization.tags or {})["dagster/data_version"]
+    assert tags["dagster/input_data_version/models/spoken"] == version
 
 
 def test_responses_of_an_asset_are_refused_where_nobody_has_assets(tmp_path: Path) -> None:

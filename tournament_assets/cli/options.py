@@ -115,6 +115,14 @@ mode_option = click.option(
 )
 named_mode_option = click.option("--mode", metavar="MODE", callback=_require_mode, help=_MODES)
 """For what asks again and costs twice as much."""
+margin_option = click.option(
+    "--margin",
+    type=click.FloatRange(min=0, min_open=True),
+    default=20.0,
+    show_default=True,
+    metavar="ELO",
+    help="The largest difference that does not matter, in Elo points.",
+)
 json_option = click.option("--json", "as_json", is_flag=True, help="Print every number, as JSON.")
 markdown_option = click.option(
     "--markdown",

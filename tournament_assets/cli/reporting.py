@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-from tournament_assets.cli.options import json_option, markdown_option, show_report
+from tournament_assets.cli.options import json_option, margin_option, markdown_option, show_report
 from tournament_assets.reports.report_tables import document_markdown
 from tournament_assets.run_comparison.comparison import (
     compare_runs,
@@ -90,14 +90,7 @@ def compare_command(
     multiple=True,
     help="A dimension on which it must not be worse; all by default. May be repeated.",
 )
-@click.option(
-    "--margin",
-    type=click.FloatRange(min=0, min_open=True),
-    default=20.0,
-    show_default=True,
-    metavar="ELO",
-    help="The largest difference that does not matter, in Elo points.",
-)
+@margin_option
 @click.option(
     "--confidence",
     type=click.FloatRange(0, 1, min_open=True, max_open=True),

@@ -238,6 +238,9 @@ def provenance_tags(
             key = asset_key(book.plan, name).to_user_string()
             tags[f"dagster/input_data_version/{key}"] = observed.get(name) or fingerprint(read)[:40]
             tags[f"dagster/input_event_pointer/{key}"] = str(pointer)
+    for key in row.upstream_keys(book.plan):
+        tags[f"dagster/input_data_version/{key}"] = recipe.get(key, "")
+        tags[f"dagster/input_event_pointer/{key}"] = str(pointer)
     return tags
 
 

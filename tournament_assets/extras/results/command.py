@@ -7,7 +7,7 @@ import click
 
 from tournament_assets.battles.rating import rate_battles
 from tournament_assets.battles.registry import pool_battles
-from tournament_assets.cli.options import json_option, page_option, show_report
+from tournament_assets.cli.options import json_option, margin_option, page_option, show_report
 from tournament_assets.extras.results.claims import claim_battles, claim_scores
 from tournament_assets.extras.results.reading import (
     ResultOptions,
@@ -38,14 +38,7 @@ from tournament_assets.tournament.battles import RatingSettings
 )
 @click.option("--lower-is-better", is_flag=True, help="The scores are losses.")
 @click.option("--by-file", is_flag=True, help="Each file is one system, named after it.")
-@click.option(
-    "--margin",
-    type=click.FloatRange(min=0, min_open=True),
-    default=20.0,
-    show_default=True,
-    metavar="ELO",
-    help="The largest difference that does not matter, in Elo points.",
-)
+@margin_option
 @page_option
 @json_option
 def claims_command(
