@@ -11,6 +11,7 @@ from markdown_it import MarkdownIt
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.text import Text
 
+from tournament_assets.foundation.estimates import Estimate
 from tournament_assets.reports.claims import Statements
 from tournament_assets.reports.figures.canvas import (
     ACCENT,
@@ -43,6 +44,7 @@ from tournament_assets.reports.figures.ladder import (
     draw_ladders,
     ladder_span,
     misdrawn,
+    place_on_ladder,
 )
 from tournament_assets.reports.rendering import render_template
 from tournament_assets.storage.tables import make_table
@@ -218,7 +220,7 @@ def test_a_name_stands_at_the_end_of_a_line_from_its_point() -> None:
         assert [[2.0, mean], [*text.get_position()]] in ends
 
 
-def test_a_ladder_shows_comparison_bars_and_no_intervals() -> None:
+def test_a_ladder_shows_comparison_bars_and_intervals_as_thin_lines() -> None:
     rows = [
         leader_row("ada", 1450.0, interval=(1400.0, 1500.0), bar=(1430.0, 1470.0)),
         leader_row("bob", 1420.0, interval=(1370.0, 1480.0), bar=(1405.0, 1435.0)),
@@ -229,8 +231,12 @@ def test_a_ladder_shows_comparison_bars_and_no_intervals() -> None:
         assert [(bar.get_x(), bar.get_x() + bar.get_width()) for bar in bars] == [
             pytest.approx((row.bar_low, row.bar_high)) for row in rows
         ]
+        lines = [line.get_xdata() for line in axes.lines if line.get_linestyle() == "-"]
+        assert [tuple(ends) for ends in lines if len(ends) == 2] == [
+            (row.low, row.high) for row in rows
+        ]
         labels = [text.get_text() for text in figure.legends[0].get_texts()]
-        assert len(labels) == 2
+        assert len(labels) == 3
         assert "but" not in labels[0]
     texts = [text.get_text() for text in draw_ladder(rows, "factuality").axes[0].texts]
     assert any("1400\N{EN DASH}1500" in text for text in texts)
@@ -260,9 +266,12 @@ def test_what_bars_cannot_show_is_counted() -> None:
     assert said in render_html(page)
 
 
-def test_an_interval_does_not_stretch_the_axis_of_a_ladder() -> None:
-    noisy = [leader_row("ada", 1450.0, interval=(900.0, 2000.0), bar=(1440.0, 1460.0))]
-    assert ladder_span(noisy) == pytest.approx((1435.0, 1465.0))
+def test_an_interval_stretches_the_axis_of_a_ladder_by_half_of_it_at_most() -> None:
+    noisy = leader_row("ada", 1450.0, interval=(900.0, 1470.0), bar=(1440.0, 1460.0))
+    span = ladder_span([noisy])
+    assert span == pytest.approx((1420.0, 1470.0))
+    place = place_on_ladder(Estimate(noisy.rating, noisy.low, noisy.high), span)
+    assert (place.value, place.low, place.high) == (pytest.approx(60.0), None, pytest.approx(100.0))
 
 
 def test_dimensions_side_by_side_share_a_scale_and_the_order_of_the_first() -> None:

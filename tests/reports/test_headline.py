@@ -9,7 +9,7 @@ import pytest
 from tournament_assets.reports.claims import Statements
 from tournament_assets.reports.figures.figures import EntrantEconomy
 from tournament_assets.reports.next_steps import next_step, next_steps
-from tournament_assets.reports.statements import answer, render, render_headline
+from tournament_assets.reports.statements import Headline, answer, render, state_headline
 
 from .builders import leader_row, pair_row
 
@@ -57,52 +57,86 @@ def stated(
     return Statements.of(rows, met, dimension=dimension)
 
 
-def headline(boards: Sequence[Statements]) -> str:
-    """Return the sentence over all dimensions."""
-    return render_headline([answer(board, equivalent_within=20.0)[0] for board in boards])
+def headline(boards: Sequence[Statements], *, is_red: bool = False) -> Headline:
+    """Return what the first screen says over all dimensions."""
+    names = {row.entrant_id: row.entrant_id.upper() for board in boards for row in board.rows}
+    ends = [answer(board, equivalent_within=20.0)[0] for board in boards]
+    return state_headline(ends, names, is_red=is_red)
 
 
-def test_dimensions_that_ended_alike_are_named_together() -> None:
-    said = headline(
-        [
-            stated("truth", {"ada": ("bob", "cyd"), "bob": (), "cyd": ()}),
-            stated("tone", {"ada": ("bob", "cyd"), "bob": (), "cyd": ()}),
-            stated("use", {"ada": ("cyd",), "bob": (), "cyd": ()}),
-        ]
-    )
-
-    assert said == "ada is best on truth and tone; on use it is undecided between ada and bob."
+BEST: Better = {"ada": ("bob", "cyd"), "bob": (), "cyd": ()}
+OPEN: Better = {"ada": ("cyd",), "bob": (), "cyd": ()}
+LEVEL: Better = dict.fromkeys(("ada", "bob", "cyd", "dan", "eve"), ())
+CIRCLE: Better = {"ada": ("bob",), "bob": ("cyd",), "cyd": ("ada",)}
 
 
-def test_only_pairs_that_are_all_equivalent_make_the_top_equivalent() -> None:
-    better: Better = {"ada": ("cyd",), "bob": ("cyd",), "cyd": ()}
-    same = stated("use", better, claims={("ada", "bob"): "equivalent"})
-
-    assert headline([same]) == (
-        "ada and bob are equivalent on use within ±20 Elo points (an expected win share of 47.1 "
-        "to 52.9 %)."
-    )
-    assert "undecided" in headline([stated("use", better)])
-
-
-def test_the_same_entrants_in_another_order_are_named_once() -> None:
-    said = headline(
-        [
-            stated("use", {"ada": ("cyd",), "bob": (), "cyd": ()}),
-            stated("tone", {"bob": ("cyd",), "ada": (), "cyd": ()}),
-        ]
-    )
-    assert said == "On use and tone it is undecided between ada and bob."
-
-
-def test_where_no_pair_was_judged_nobody_is_compared() -> None:
-    assert headline([Statements.of([], [], dimension="use")]) == "On use no ranking is possible."
-
-
-def test_in_a_circle_nobody_is_called_best() -> None:
-    said = headline([stated("use", {"ada": ("bob",), "bob": ("cyd",), "cyd": ("ada",)})])
-
-    assert said == "On use nobody is first, since the decisions go in a circle."
+@pytest.mark.parametrize(
+    ("boards", "label", "sentence", "heads"),
+    [
+        pytest.param(
+            [stated("truth", BEST), stated("tone", BEST), stated("use", BEST)],
+            "One is best",
+            "ADA is best on all 3 dimensions.",
+            ["best: ADA"] * 3,
+            id="best",
+        ),
+        pytest.param(
+            [stated("truth", BEST), stated("tone", BEST), stated("use", OPEN)],
+            "Different by quality",
+            "ADA is best on truth and tone; 2 entrants may be best on use.",
+            ["best: ADA", "best: ADA", "may be best: ADA or BOB"],
+            id="different",
+        ),
+        pytest.param(
+            [stated("use", OPEN), stated("tone", {"bob": ("cyd",), "ada": (), "cyd": ()})],
+            "Undecided at the top",
+            "ADA or BOB may be best on use and tone.",
+            ["may be best: ADA or BOB", "may be best: BOB or ADA"],
+            id="the same in another order",
+        ),
+        pytest.param(
+            [stated("use", LEVEL)],
+            "Undecided at the top",
+            "ADA, BOB or 3 more may be best on use.",
+            ["may be best: ADA, BOB or 3 more"],
+            id="five are open",
+        ),
+        pytest.param(
+            [stated("use", OPEN, claims={("ada", "bob"): "equivalent"})],
+            "Equivalent at the top",
+            "ADA and BOB are equivalent on use within ±20 Elo points.",
+            ["equivalent: ADA and BOB"],
+            id="equivalent",
+        ),
+        pytest.param(
+            [stated("use", CIRCLE)],
+            "Nobody is first",
+            "On use nobody is first, since the decisions go in a circle.",
+            ["nobody: a circle"],
+            id="circle",
+        ),
+        pytest.param(
+            [Statements.of([], [], dimension="use")],
+            "Nobody is first",
+            "On use no ranking is possible.",
+            ["no ranking"],
+            id="nothing judged",
+        ),
+        pytest.param(
+            [stated(name[0], {name: ("x",), "x": ()}) for name in ("ada", "bob", "cyd", "dan")],
+            "Different by quality",
+            "ADA is best on a; BOB is best on b; the other dimensions are below.",
+            ["best: ADA", "best: BOB", "best: CYD", "best: DAN"],
+            id="four differ",
+        ),
+    ],
+)
+def test_the_first_screen_says_in_a_label_and_a_sentence_who_is_best(
+    boards: Sequence[Statements], label: str, sentence: str, heads: Sequence[str]
+) -> None:
+    said = headline(boards)
+    assert (said.label, said.sentence, [*said.heads]) == (label, sentence, heads)
+    assert headline(boards, is_red=True) == replace(said, label="Do not rely on this")
 
 
 def what_next(
@@ -112,9 +146,6 @@ def what_next(
     economies = [EntrantEconomy(name, usd=price) for name, price in usd.items()]
     prices = {board.dimension: 4.0 for board in boards}
     return next_steps(boards, economies, broken, confidence=0.95, prices=prices)
-
-
-OPEN: Better = {"ada": ("cyd",), "bob": (), "cyd": ()}
 
 
 def test_what_next_names_the_prompts_that_show_who_is_best_and_what_they_cost() -> None:

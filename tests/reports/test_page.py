@@ -29,7 +29,7 @@ from .builders import (
     section_row,
 )
 
-WARNING = "Do not rely on these numbers"
+WARNING = "Do not rely on this"
 STANDINGS = {
     "factuality": {"ada": 1490.0, "bob": 1390.0, "cy": 1320.0},
     "calibration": {"ada": 1400.0, "bob": 1410.0, "cy": 1390.0},
@@ -113,7 +113,7 @@ def test_sections_come_in_the_order_of_what_matters() -> None:
             battles=battle_tables([("ada", "bob", "a_wins")]),
         )
     )
-    page = re.sub(r'(?s)<nav.*?</nav>|<ol class="deck".*?</ol>', "", page)
+    page = re.sub("(?s)<nav.*?</nav>", "", page)
     heads = [
         *("Do not rely", "ada is best", "Why to be careful", "Audit", "Who wins", "Win grid"),
         *("First", "Third", "Verdict in full", "The dimensions at a glance"),
@@ -310,31 +310,53 @@ def test_row_headers_name_what_a_row_is_about() -> None:
     assert heads == ["ada", "bob"]
 
 
-def test_the_first_three_have_cards_with_share_rating_cost_and_length() -> None:
-    known = [EntrantEconomy("ada", usd=2.5, words=23.4), EntrantEconomy("bob", words=1.0)]
-    means = {**STANDINGS["factuality"], "dan": 1200.0}
-    page = render_html(page_of({"factuality": means}, economies=known))
-    cards = page[page.index('<ol class="deck"') : page.index("</ol>")]
-    assert re.findall(r"<h3>(\w+)</h3>", cards) == ["ada", "bob", "cy"]
-    ada, bob, cy = (
-        re.sub(r"\s+", " ", re.sub("<[^>]*>", " ", each)) for each in cards.split("<h3>")[1:]
-    )
-    for words in (
-        "61 % against bob",
-        "1490 1460\N{EN DASH}1520",
-        "place 1",
-        "$2.50 for 1,000 responses",
-    ):
-        assert words in ada
-    assert "23 words a response" in ada
-    assert "Cost \N{EN DASH} Length 1 word a response" in bob
-    assert "Cost \N{EN DASH} Length \N{EN DASH}" in cy
-    assert "39 % against ada" in bob
-    assert page.index("</ol>") < page.index('<table class="ladder"')
+_CELL = r"(?s)<t[hd][^>]*>(.*?)</t[hd]>"
+
+
+def _ladders(page: str) -> list[list[list[str]]]:
+    """Return the cells of every row of every ladder; a sign is what it is called."""
+    page = re.sub(r'<i class="\w*" role="img" aria-label="([\w ]+)"></i>', r"\1,", page)
+    return [
+        [
+            [re.sub("(?s)<svg.*</svg>|<[^>]*>", "", cell) for cell in re.findall(_CELL, row)]
+            for row in table.split("</table>")[0].split("<tr>")[2:]
+        ]
+        for table in page.split('<table class="ladder">')[1:]
+    ]
+
+
+def test_a_line_of_the_ladder_has_rank_name_place_rating_and_interval() -> None:
+    first, second = _ladders(render_html(page_of(STANDINGS)))
+    assert [row[:5] for row in first] == [
+        ["1", "ada", "best, 1", "1490", "1460–1520"],
+        ["2", "bob", "no longer, 2", "1390", "1360–1420"],
+        ["3", "cy", "no longer, 3", "1320", "1290–1350"],
+    ]
+    # The order of the first dimension holds on every other one.
+    assert [row[1:4] for row in second] == [
+        ["ada", "no longer, 2", "1400"],
+        ["bob", "best, 1", "1410"],
+        ["cy", "no longer, 3", "1390"],
+    ]
+
+
+def test_long_names_are_shortened_on_the_first_screen_and_named_in_full_below() -> None:
+    long = {
+        f"a-house-of-models-{name}-instruct": 1500.0 - place for place, name in enumerate("xyz")
+    }
+    named = {"report": ReportConfig(labels={"a-house-of-models-z-instruct": "<b>Zed"})}
+    given = page_of({"tone": long}, named=named)
+    page = render_html(given)
+    assert [row[1] for row in _ladders(page)[0]] == ["x", "y", "&lt;b&gt;Zed"]
+    assert "<b>" not in page.replace("<b></b>", "")
+    assert '<p class="headline">x is best on tone.</p>' in page
+    assert page.count('title="a-house-of-models-') == 3
+    assert "&lt;b&gt;Zed: " in page.split("Full names</summary>")[1]
+    assert "y is a-house-of-models-y-instruct" in render_markdown(given)
 
 
 @pytest.mark.parametrize("render", RENDERERS)
-def test_a_broken_entrant_is_named_first_and_is_nobodys_rival(render: Renderer) -> None:
+def test_a_broken_entrant_is_named_first(render: Renderer) -> None:
     means = {"ada": 1490.0, "silent": 1390.0, "bob": 1320.0}
     audit = [audit_row("ada"), audit_row("silent", empty_responses=50), audit_row("bob")]
     page = render(page_of({"tone": means}, audit=audit, judge_is_language_model=False))
@@ -343,16 +365,6 @@ def test_a_broken_entrant_is_named_first_and_is_nobodys_rival(render: Renderer) 
     places = [page.index(words) for words in (WARNING, broken, other)]
     assert places == sorted(places)
     assert places[-1] < page.index("is best on tone")
-    if render is render_html:
-        cards = page[page.index('<ol class="deck"') : page.index("</ol>")]
-        assert re.findall(r"against (\w+)", cards) == ["bob", "ada", "ada"]
-
-
-def test_nobody_without_a_rank_has_a_card() -> None:
-    given = page_of(STANDINGS)
-    leaders: Any = given.tables["leaderboard"]
-    page = render_html(page_of(STANDINGS, tables={"leaderboard": leaders.assign(rank=None)}))
-    assert 'class="deck"' not in page
 
 
 def test_each_verdict_says_what_it_cost() -> None:
@@ -383,7 +395,7 @@ def test_markdown_is_one_page_with_every_rating_and_what_each_section_found() ->
     page = render_markdown(page_of(dict.fromkeys(("factuality", "tone", "style"), means)))
     assert len(page.splitlines()) <= 60
     for name, mean in means.items():
-        assert re.search(rf"\| {name} \|(?: {mean:.0f} \({mean - 30:.0f}–.*? \|){{3}}", page)
+        assert re.search(rf"\| {name} \|(?: . {mean:.0f} \({mean - 30:.0f}–.*? \|){{3}}", page)
     assert "- Audit: " in page
     assert "tournament run --config configs/demo.yaml" in page
 

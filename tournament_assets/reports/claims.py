@@ -211,22 +211,6 @@ class Statements:
             None,
         )
 
-    def rival_of(self, name: str, *, broken: Collection[str] = ()) -> tuple[str, float] | None:
-        """Return the first other entrant, and what share of their pairs one won against it.
-
-        Args:
-            name: Whose rival to return; another than itself and its copies.
-            broken: Entrants that do not answer; to win against them says only that.
-        """
-        shares = [
-            (other, pair.record.share if name == pair.upper else 1 - pair.record.share)
-            for (upper, lower), pair in self.pairs.items()
-            if name in (upper, lower) and pair.record.share is not None
-            for other in (lower if name == upper else upper,)
-            if other not in broken and not pair.record.is_all_same_text
-        ]
-        return shares[0] if shares else None
-
     @property
     def circle(self) -> tuple[str, ...]:
         """Where nobody is first, some each better than the next, and the last than the first."""

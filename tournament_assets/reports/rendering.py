@@ -114,6 +114,15 @@ def escape_markdown(text: str) -> str:
     return html.escape(escaped, quote=False)
 
 
+def keep_whole(text: str) -> Markup:
+    """Return a text as HTML in which a name breaks only where a whole line has no room for it."""
+    parts = re.split(r"(\S*\w[-_.…]+\w\S*)", show_controls(text))
+    return Markup("").join(
+        Markup('<span class="name">{}</span>').format(part) if place % 2 else part
+        for place, part in enumerate(parts)
+    )
+
+
 def render_template(name: str, **values: Any) -> str:
     """Return a template of this package, filled in.
 
@@ -217,6 +226,7 @@ def _environment() -> "Environment":
     environment.filters |= {
         "md": markdown_text,
         "code": markdown_code,
+        "whole": keep_whole,
         "zip": zip,
         "number": "{:,.0f}".format,
         "share": format_share,

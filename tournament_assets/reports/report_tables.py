@@ -250,6 +250,10 @@ class ThemedPicture:
     drawing: str
 
 
+Standing = Literal["best", "open", "out", ""]
+"""Whether an entrant is best, may be, or is no longer; empty where that is not known."""
+
+
 @dataclass(frozen=True, slots=True)
 class LadderBar:
     """An entrant's rating on a dimension; places are per cent of the axis.
@@ -257,15 +261,19 @@ class LadderBar:
     Attributes:
         text: The rating, or why there is none.
         interval: Its sampling interval in Elo points.
-        group: The letters of its groups.
-        place: The positions of the rating and its interval's ends; no value without a rating, and
-            no end where the judgments set no bound.
+        group: Its possible places, or the letters of its groups.
+        standing: Whether it is best, or may be.
+        place: The positions of the rating and its comparison bar's ends; no value without a rating,
+            and no end where the judgments set no bound.
+        reach: Those of the sampling interval's ends.
     """
 
     text: str
     interval: str = ""
     group: str = ""
+    standing: Standing = ""
     place: Estimate = field(default_factory=Estimate)
+    reach: Estimate = field(default_factory=Estimate)
 
 
 @dataclass(frozen=True, slots=True)
@@ -274,25 +282,28 @@ class Ladder:
 
     Attributes:
         dimensions: The columns: dimensions, or other things set side by side.
-        bands: The leader's sampling interval on each dimension; None without a leader.
         lines: The entrants with their bars, best on the first dimension first.
         ticks: Places and Elo points of the axis.
+        heads: What is said above each column.
+        names: What the entrants are called, by their ids.
         caption: The caption; by default that of the first screen's ladder.
         remarks: Sentences behind the caption.
     """
 
     dimensions: tuple[str, ...]
-    bands: tuple[Estimate | None, ...]
     lines: tuple[tuple[str, tuple[LadderBar, ...]], ...]
     ticks: tuple[tuple[float, str], ...]
+    heads: tuple[str, ...] = ()
+    names: Mapping[str, str] = field(default_factory=dict)
     caption: str = ""
     remarks: tuple[str, ...] = ()
 
     @property
     def most_letters(self) -> int:
-        """Most letters that an entrant has; 3 stands for 3 or more."""
-        groups = (len(bar.group.split()) for _, bars in self.lines for bar in bars)
-        return min(max(groups, default=0), 3)
+        """Letters of the longest name, in steps of eight."""
+        return 8 * -(
+            -max((len(self.names.get(name, name)) for name, _ in self.lines), default=0) // 8
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,8 +5,8 @@ wherever they are read: page, Markdown, console and notebook. Nothing reads a re
 """
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import Literal
 
@@ -260,16 +260,65 @@ def render(statements: Sequence[Statement]) -> str:
     return " ".join(filter(None, lines))
 
 
-def render_headline(outcomes: Sequence[Statement]) -> str:
-    """Say in one sentence who is best on what; dimensions that ended alike are named together."""
+@dataclass(frozen=True, slots=True)
+class Headline:
+    """What the first screen says before anything else.
+
+    Attributes:
+        label: The result in a few words.
+        sentence: Who is best on what, in at most two lines.
+        heads: Who is best or may be, in a few words for each dimension.
+    """
+
+    label: str
+    sentence: str
+    heads: tuple[str, ...]
+
+
+def state_headline(
+    outcomes: Sequence[Statement], names: Mapping[str, str], *, is_red: bool = False
+) -> Headline:
+    """Say in short who is best on what; dimensions that ended alike are named together.
+
+    Args:
+        outcomes: How each dimension ended.
+        names: What the entrants are called.
+        is_red: Whether there is a red doubt.
+    """
+    ends = [replace(end, names=tuple(names[name] for name in end.names)) for end in outcomes]
     alike: dict[tuple[str, frozenset[str]], list[Statement]] = {}
-    for outcome in outcomes:
-        alike.setdefault((type(outcome).__name__, frozenset(outcome.names)), []).append(outcome)
+    for end in ends:
+        alike.setdefault((type(end).__name__, frozenset(end.names)), []).append(end)
     parts = [
         (form, members[0], [member.dimension for member in members])
         for (form, _), members in alike.items()
     ]
-    return "".join(render_part(_TEMPLATE, "headline", parts))
+    return Headline(
+        DO_NOT_RELY if is_red else next(label for label, holds in _LABELS if holds(ends)),
+        "".join(render_part(_TEMPLATE, "headline", parts)),
+        tuple("".join(render_part(_TEMPLATE, "head", type(end).__name__, end)) for end in ends),
+    )
+
+
+def _are(ends: Sequence[Statement], *forms: type[Statement]) -> bool:
+    return all(isinstance(end, forms) for end in ends)
+
+
+DO_NOT_RELY = "Do not rely on this"
+_LABELS: tuple[tuple[str, Callable[[Sequence[Statement]], bool]], ...] = (
+    ("Nobody is first", lambda ends: _are(ends, Missing, Careful)),
+    (
+        "One is best",
+        lambda ends: (
+            _are(ends, Better) and len({end.names for end in ends}) == 1 == len(ends[0].names)
+        ),
+    ),
+    ("Copies are best", lambda ends: _are(ends, Better) and len({end.names for end in ends}) == 1),
+    ("Different by quality", lambda ends: any(isinstance(end, Better) for end in ends)),
+    ("Equivalent at the top", lambda ends: _are(ends, Equivalent)),
+    ("Undecided at the top", lambda _: True),
+)
+"""The first whose condition holds is the label of a run without a red doubt."""
 
 
 def render_counts(board: Statements, *, equivalent_within: float) -> str:

@@ -282,16 +282,25 @@ class GenerationConfig(Frozen):
         return None if self.batch_size == "auto" else self.batch_size
 
 
+MOST_LETTERS = 24
+"""Of a name that fits a line."""
+
+
 class ReportConfig(Frozen):
     """What stands at the top of reports; part of no result.
 
     Attributes:
         title: A short title; the tournament's id unless given.
         question: The question that the tournament answers, in a sentence.
+        labels: Short names of entrants, by id, for the first screen and the ladder; where ids are
+            long, others are made. Tables and files keep the ids.
     """
 
     title: Annotated[str, Field(max_length=80)] = ""
     question: Annotated[str, Field(max_length=300)] = ""
+    labels: dict[str, Annotated[str, Field(pattern=rf"^\S(.{{0,{MOST_LETTERS - 2}}}\S)?$")]] = (
+        Field(default_factory=dict)
+    )
 
 
 class TournamentConfig(_KeysOfExtras):
@@ -454,6 +463,20 @@ class TournamentConfig(_KeysOfExtras):
                 f"{' and '.join(missing)} is missing; expected pilot and headline, and your own"
             )
         return modes
+
+    @model_validator(mode="after")
+    def _labels_name_entrants(self) -> "TournamentConfig":
+        labels, ids = self.report.labels, self.entrant_ids
+        for name, label in labels.items():
+            if name not in ids:
+                raise ValueError(f"report.labels has {name!r}; {expect_one_of(name, ids)}")
+            others = [labels.get(other, other) for other in ids if other != name]
+            if label in others:
+                raise ValueError(
+                    f"report.labels.{name} is {label!r}, which another entrant is called; "
+                    "expected a label of its own"
+                )
+        return self
 
     @model_validator(mode="after")
     def _judges_can_judge_together(self) -> "TournamentConfig":

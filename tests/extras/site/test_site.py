@@ -66,7 +66,7 @@ def write_run(
 def test_the_site_warns_as_the_report_does_and_asks_its_question(tmp_path: Path) -> None:
     folder = write_run(tmp_path, 1, question="Who sees more?")
     for page in site_pages(read_runs(tmp_path)[0]).values():
-        warned = page.index("Do not rely on these numbers")
+        warned = page.index("Do not rely on this")
         assert page.index("vision, pilot</") < page.index("Who sees more?") < warned
         assert f'href="runs/{folder.name}/report.html#method"' in page
         assert warned < page.index("<table")

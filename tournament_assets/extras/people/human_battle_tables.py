@@ -294,15 +294,13 @@ def _ladder(rows: Sequence[RatingRow], dimension: str, interval: str) -> Ladder:
         (name, tuple(_bar(of_entrant.get(basis), span) for basis in BASES))
         for name, of_entrant in _by_basis(rows).items()
     )
-    first = lines[0][1] if lines else ()
     return Ladder(
         dimensions=BASES,
-        bands=tuple(bar.place if bar.place.low != bar.place.high else None for bar in first),
         lines=lines,
         ticks=ladder_ticks(span, edge=_EDGE),
         caption=(
             f"Ratings on {dimension} (dot) with their {interval} intervals (bar) by people's "
-            "labels alone, by the judge alone, and by both; shaded: the first one's interval. "
+            "labels alone, by the judge alone, and by both. "
             "Two entrants that share a letter in a column are not told apart there; the "
             "leaderboard shows whom the judge tells apart."
         ),

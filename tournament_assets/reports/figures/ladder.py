@@ -1,7 +1,7 @@
 """The ladder: every entrant's rating with its comparison bar, on one axis for all dimensions.
 
-The bars are those of `ratings.comparison_bars`: two overlap where neither entrant is better. The
-intervals of single ratings stand beside them as numbers.
+The bars are those of `ratings.comparison_bars`: two overlap where neither entrant is better. A thin
+line is the interval of a single rating.
 """
 
 import math
@@ -43,9 +43,15 @@ _PANEL_WIDTH, _LABEL_WIDTH = 2.75, 2.0
 
 
 def ladder_span(rows: Sequence[LeaderboardRow]) -> tuple[float, float]:
-    """Return an axis that holds every rating and bound, to share it between dimensions."""
-    rated = (row for row in rows if row.rating is not None)
-    return axis_span(end for row in rated for end in (row.rating, row.bar_low, row.bar_high))
+    """Return an axis that holds every rating and bar, to share it between dimensions.
+
+    Intervals stretch it by half of itself on either side at most.
+    """
+    rated = [row for row in rows if row.rating is not None]
+    low, high = axis_span(end for row in rated for end in (row.rating, row.bar_low, row.bar_high))
+    ends = [low, high, *(end for row in rated for end in (row.low, row.high) if end is not None)]
+    most = (high - low) / 2
+    return max(low - most, min(ends)), min(high + most, max(ends))
 
 
 def misdrawn(rows: Sequence[LeaderboardRow]) -> list[tuple[str, str]]:
@@ -84,9 +90,12 @@ def ladder_place(points: float, span: tuple[float, float]) -> float:
 
 
 def place_on_ladder(rated: Estimate, span: tuple[float, float]) -> Estimate:
-    """Return where a rating and the ends of its interval stand, in per cent of the axis."""
+    """Return where a rating and the ends of its interval stand, in per cent of the axis.
+
+    An end beyond the axis has no place.
+    """
     value, low, high = (
-        None if each is None else ladder_place(each, span)
+        None if each is None or not span[0] <= each <= span[1] else ladder_place(each, span)
         for each in (rated.value, rated.low, rated.high)
     )
     return Estimate(value, low, high)
@@ -209,6 +218,8 @@ def _draw_entrant(
     ends = (span[0] if low is None else low, span[1] if high is None else high)
     axes.barh(place, ends[1] - ends[0], left=ends[0], height=0.3, color=SAMPLING, zorder=2)
     mark_open_ends(axes, low, high, span=span, place=place)
+    reach = (span[0] if row.low is None else row.low, span[1] if row.high is None else row.high)
+    axes.plot(reach, (place, place), color=INK, linewidth=0.8, zorder=3)
     axes.plot(
         *(mean, place, "o"),
         color=INK,
@@ -260,6 +271,7 @@ def _unrated(row: LeaderboardRow) -> str:
 
 
 def _add_legend(figure: "Figure", *, n_misdrawn: int, judges: str = "") -> None:
+    from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
 
     but = f", but for {format_plural(n_misdrawn, 'pair')}" if n_misdrawn else ""
@@ -267,6 +279,7 @@ def _add_legend(figure: "Figure", *, n_misdrawn: int, judges: str = "") -> None:
     handles = [
         Patch(facecolor=SAMPLING, label=bar),
         Patch(facecolor=BAND, edgecolor=GRID, label="the first one's bar"),
+        Line2D([], [], color=INK, linewidth=0.8, label="interval of a rating"),
     ]
     legend = figure.legend(
         handles=handles,

@@ -1,7 +1,7 @@
 """The report: one page, as Markdown for terminals and diffs, and as HTML for browsers.
 
-Its first screen gives the facts and the answers, with the ladder as a table whose cells hold bars:
-names and numbers are ordinary text, it works in light and dark, and the bars shrink with the
+Its first screen gives the facts, the answer in short and the ladder, as tables whose cells hold
+bars: names and numbers are ordinary text, it works in light and dark, and the bars shrink with the
 window. The sections follow, in the order of their rows.
 """
 
@@ -32,11 +32,18 @@ from tournament_assets.reports.figures.ladder import (
 )
 from tournament_assets.reports.next_steps import next_steps
 from tournament_assets.reports.rendering import render_page, render_template
-from tournament_assets.reports.report_tables import Ladder, LadderBar, ReportSection
-from tournament_assets.reports.run.cards import entrant_cards
+from tournament_assets.reports.report_tables import Ladder, LadderBar, ReportSection, Standing
 from tournament_assets.reports.run.method_sections import total_price
-from tournament_assets.reports.sections import BattleLinks, Page, Part, Remarks, tables_read
-from tournament_assets.reports.statements import answer, render, render_headline
+from tournament_assets.reports.sections import (
+    BattleLinks,
+    Doubt,
+    Page,
+    Part,
+    Remarks,
+    tables_read,
+)
+from tournament_assets.reports.short_names import short_names
+from tournament_assets.reports.statements import answer, render, state_headline
 from tournament_assets.tournament.asset_rows import CoverageRow, LeaderboardRow
 from tournament_assets.tournament.config import TournamentConfig
 
@@ -80,7 +87,7 @@ def iterate_pages(page: Page) -> Iterator[tuple[str, str]]:
 
 
 def _first_screen_json(values: Mapping[str, Any]) -> str:
-    names = ("title", "question", "facts", "doubts", "headline", "answers", "next_steps")
+    names = ("title", "question", "facts", "doubts", "label", "headline", "answers", "next_steps")
     screen = {name: values[name] for name in names}
     doubts = [asdict(doubt) for doubt in screen["doubts"]]
     return json.dumps({**screen, "doubts": doubts}, ensure_ascii=False)
@@ -121,7 +128,6 @@ def _values(page: Page) -> dict[str, Any]:
         "facts": page.ask(_facts),
         **page.ask(_opening),
         "command": page.command,
-        "ladder": page.ask(_ladder),
         "parts": [(f"part-{name}", _PARTS[name], own) for name, own in parts.items() if own],
         "confidence": format_confidence(page.confidence),
     }
@@ -152,6 +158,7 @@ def _facts(
 
 
 def _opening(
+    leaderboard: Leaders,
     audit: Sequence[CoverageRow],
     *,
     statements: Mapping[str, Statements],
@@ -159,79 +166,78 @@ def _opening(
     remarks: Remarks,
     config: TournamentConfig,
     prices: Mapping[str, float | None],
+    all_doubts: Sequence[Doubt],
 ) -> dict[str, Any]:
-    """Return who is best, on all dimensions and on each, what to do next, and the cards."""
+    """Return who is best, in short and on each dimension, the ladder, and what to do next."""
     boards = [*statements.values()]
     within = config.ratings.equivalent_within
     answers = [answer(board, equivalent_within=within) for board in boards]
-    broken = broken_entrants(audit)
+    entrants = [*dict.fromkeys(row.entrant_id for rows in leaderboard.values() for row in rows)]
+    names = short_names(entrants, config.report.labels)
+    is_red = any(doubt.is_red for doubt in all_doubts)
+    headline = state_headline([first for first, *_ in answers], names, is_red=is_red)
     return {
-        "headline": render_headline([first for first, *_ in answers]) if len(boards) > 1 else "",
+        "label": headline.label,
+        "headline": headline.sentence,
         "answers": tuple(
             " ".join([render(words), *remarks.get(board.dimension, ())])
             for board, words in zip(boards, answers, strict=True)
         ),
         "next_steps": next_steps(
-            *(boards, economies, broken),
+            *(boards, economies, broken_entrants(audit)),
             confidence=config.ratings.confidence,
             prices=prices,
             n_samples=config.generation.n_samples,
         ),
-        "cards": entrant_cards(boards, economies, broken=broken),
+        "ladder": _ladder(statements, names, headline.heads),
     }
 
 
-def _ladder(leaderboard: Leaders) -> Ladder:
+def _ladder(
+    statements: Mapping[str, Statements], names: Mapping[str, str], heads: tuple[str, ...]
+) -> Ladder:
     """Return the ratings of all dimensions as bars on one scale."""
-    every_row = [row for rows in leaderboard.values() for row in rows]
-    span = ladder_span(every_row)
-    places = [{row.entrant_id: row for row in rows} for rows in leaderboard.values()]
-    is_long = any(len(rows) > _MOST_LETTERED for rows in leaderboard.values())
+    span = ladder_span([row for board in statements.values() for row in board.rows])
+    bars = [
+        {row.entrant_id: _bar(row, span, board.best) for row in board.rows}
+        for board in statements.values()
+    ]
     return Ladder(
-        dimensions=tuple(leaderboard),
-        bands=tuple(
-            bar.place if bar.place.value is not None else None
-            for bar in (_bar(rows[0] if rows else None, span) for rows in leaderboard.values())
-        ),
+        dimensions=tuple(statements),
+        heads=heads,
         lines=tuple(
-            (name, tuple(_bar(rows.get(name), span, by_place=is_long) for rows in places))
-            for name in dict.fromkeys(row.entrant_id for row in every_row)
+            (name, tuple(of.get(name, LadderBar("not judged")) for of in bars)) for name in names
         ),
+        names=names,
         ticks=ladder_ticks(span),
         remarks=tuple(
-            _misdrawn_remark(pairs, name, among=len(rows))
-            for name, rows in leaderboard.items()
-            if (pairs := misdrawn(rows))
+            _misdrawn_remark(pairs, name)
+            for name, board in statements.items()
+            if (pairs := misdrawn(board.rows))
         ),
     )
 
 
-def _misdrawn_remark(pairs: Sequence[tuple[str, str]], dimension: str, *, among: int) -> str:
-    what = "letters" if among <= _MOST_LETTERED else "win grid"
+def _misdrawn_remark(pairs: Sequence[tuple[str, str]], dimension: str) -> str:
     more = f" and {format_plural(len(pairs) - 1, 'more pair')}" if len(pairs) > 1 else ""
     return (
         f"Bars cannot show every claim: of {join_names(pairs[0])}{more} on {dimension}, "
-        f"go by the {what}."
+        "go by the win grid."
     )
 
 
-_MOST_LETTERED = 8
-"""With more entrants places stand in place of letters, which would be half the alphabet."""
-
-
-def _bar(
-    row: LeaderboardRow | None, span: tuple[float, float], *, by_place: bool = False
-) -> LadderBar:
-    if row is None:
-        return LadderBar("not judged")
-    group = (row.places if by_place else row.group) or ""
+def _bar(row: LeaderboardRow, span: tuple[float, float], best: Sequence[str]) -> LadderBar:
+    standing: Standing = "" if row.rank_best is None else "out" if row.rank_best > 1 else "open"
+    standing = "best" if row.entrant_id in best else standing
     if row.rating is None:
-        return LadderBar("no rating" if row.n else "no judged pair", group=group)
+        return LadderBar("no rating" if row.n else "no judged pair", "", row.places or "", standing)
     return LadderBar(
-        text=format_rating(row.rating),
-        interval=format_interval(row.low, row.high, absent="unbounded"),
-        group=group,
+        format_rating(row.rating),
+        format_interval(row.low, row.high, absent="unbounded"),
+        row.places or "",
+        standing,
         place=place_on_ladder(Estimate(row.rating, row.bar_low, row.bar_high), span),
+        reach=place_on_ladder(Estimate(row.rating, row.low, row.high), span),
     )
 
 
