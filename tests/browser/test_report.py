@@ -1,5 +1,6 @@
 """Reads the report as a colleague would: the file alone, from disk, in a real browser."""
 
+import itertools
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,6 +18,7 @@ from tests.browser.pages import (
 )
 from tests.reports.builders import audit_row, battle_tables, page_of, render_pages, section_row
 from tournament_assets.reports.report_tables import ReportSection, ReportTable
+from tournament_assets.tournament.config import ReportConfig
 
 EVIL = '</script><script>window.hacked = 1</script><img src=x onerror="window.hacked = 1"><!--'
 DIMENSIONS = {
@@ -343,14 +345,87 @@ def test_axe_finds_nothing_with_everything_unfolded(
     opened.context.close()
 
 
-def test_the_first_screen_holds_answer_cards_and_the_top_of_the_ladder(
+_LETTERS = "abcdefghijklmnopqrstuvwxyz"
+
+
+def _long_names(n: int) -> list[str]:
+    """Return names of 35 letters in words that no two share."""
+    letters = [
+        [_LETTERS[(7 * number + step * place) % 26] for place in range(35)]
+        for number, step in zip(range(n), itertools.cycle((1, 3, 5, 9, 11)), strict=False)
+    ]
+    return [
+        "-".join(("".join(each[:11]), "".join(each[12:23]), "".join(each[24:]))) for each in letters
+    ]
+
+
+@pytest.mark.parametrize(("width", "height", "most_lines"), [(1280, 800, 2), (390, 844, 4)])
+@pytest.mark.parametrize(("n", "most_screens"), [(2, 6), (10, 6), (40, 8)])
+def test_the_first_screen_is_short_for_any_number_of_entrants_with_long_names(
+    browser: Browser,
+    tmp_path: Path,
+    n: int,
+    most_screens: int,
+    width: int,
+    height: int,
+    most_lines: int,
+) -> None:
+    names = _long_names(n)
+    assert {len(name) for name in names} == {35}
+    turned = [names[place:] + names[:place] for place in range(3)]
+    dimensions = ("factuality", "calibration", "helpfulness")
+    standings = {
+        on: {name: 1700.0 - 10 * place for place, name in enumerate(order)}
+        for on, order in zip(dimensions, turned, strict=True)
+    }
+    question = ReportConfig(
+        question="Which of these models answers, and which says so if it cannot?"
+    )
+    given = page_of(standings, named={"report": question}, judge_is_language_model=False)
+    for name, text in render_pages(given).items():
+        (tmp_path / name).write_text(text)
+    opened = open_page(browser, viewport={"width": width, "height": height}, offline=True)
+    opened.goto((tmp_path / "report.html").as_uri())
+    top = opened.locator(".ladders").evaluate("box => box.getBoundingClientRect().top")
+    assert top <= 400 if width == 1280 else top <= height / 2
+    assert opened.locator(".headline").evaluate(N_LINES) <= most_lines
+    lines = opened.locator("#ladder .name, .headline .name").evaluate_all(
+        f"all => all.map({N_LINES})"
+    )
+    assert len(lines) > n
+    assert {*lines} == {1}
+    rows = opened.locator(".ladder tbody tr").evaluate_all(
+        "rows => rows.map(row => row.getBoundingClientRect().height)"
+    )
+    assert len(rows) == 3 * n
+    assert max(rows) < 32
+    cells = opened.locator(".ladder tbody tr :is(td, th)").evaluate_all(TOO_NARROW)
+    assert cells == []
+    opened.evaluate("document.querySelectorAll('details').forEach((each) => each.open = false)")
+    screens = opened.evaluate("document.documentElement.scrollHeight / innerHeight")
+    assert screens <= most_screens
+    assert opened.evaluate("document.documentElement.scrollWidth") <= width
+    save(opened, f"report_{n}_long_names_{width}")
+    opened.context.close()
+
+
+N_LINES = """box => {
+  return Math.round(box.offsetHeight / parseFloat(getComputedStyle(box).lineHeight));
+}"""
+TOO_NARROW = """cells => cells
+  .filter((cell) => getComputedStyle(cell).opacity === "1")
+  .filter((cell) => cell.scrollWidth > cell.clientWidth + 1)
+  .map((cell) => cell.textContent)"""
+
+
+def test_the_first_screen_holds_the_answer_and_the_top_of_the_ladder(
     browser: Browser, report: str
 ) -> None:
     opened = open_page(browser, viewport={"width": 1280, "height": 800}, offline=True)
     opened.goto(report)
     bottoms = [
         opened.locator(each).first.evaluate("own => own.getBoundingClientRect().bottom")
-        for each in (".alarm", ".headline", ".deck", ".ladder tbody tr")
+        for each in (".alarm", ".headline", ".ladder tbody tr", ".answers li")
     ]
     assert bottoms == sorted(bottoms)
     assert bottoms[-1] < 800

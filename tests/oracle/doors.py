@@ -8,9 +8,10 @@ import html
 import io
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import combinations
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console
 
@@ -22,7 +23,17 @@ from tournament_assets.audits.more_prompts import MOST_PROMPTS
 from tournament_assets.python_api import open_run
 from tournament_assets.reports.claims import Statements
 from tournament_assets.reports.next_steps import MIN_PAIRS, next_step
-from tournament_assets.reports.statements import NextStep, answer, render, verdict
+from tournament_assets.reports.statements import (
+    Better,
+    Careful,
+    Equivalent,
+    Missing,
+    NextStep,
+    Undecided,
+    answer,
+    render,
+    verdict,
+)
 from tournament_assets.reports.terminal import print_document
 from tournament_assets.run_comparison import gate as gates
 from tournament_assets.run_comparison.gate import GateSettings, Passage
@@ -49,6 +60,7 @@ def find_falsehoods(oracle: Oracle) -> Iterator[str]:
     screen = json.loads((folder / "manifest.json").read_text())["first_screen"]
     if not str(screen["answers"][0]).startswith(short):
         yield f"first screen: {screen['answers']} instead of {short!r}"
+    yield from _of_first_screen(facts, screen, (folder / "report.md").read_text(encoding="utf-8"))
     named = [each for each in screen["next_steps"] if each.startswith(("About", f"On {DIMENSION}"))]
     if not any("did not answer" in each for each in screen["next_steps"]) and (
         named != [render([step])] if step else named
@@ -67,6 +79,40 @@ def find_falsehoods(oracle: Oracle) -> Iterator[str]:
     yield from _of_gate(oracle, folder)
 
 
+def _of_first_screen(facts: Facts, screen: Mapping[str, Any], page: str) -> Iterator[str]:
+    """Compare the label, whom the sentence names, and the signs of the ladder with the tables."""
+    circle = Careful(dimension=DIMENSION, why="circle")
+    outcome = facts.outcome() if facts.missing() or facts.unbeaten else circle
+    label, most = _LABELS[type(outcome)]
+    label = "Copies are best" if label == "One is best" and len(outcome.names) > 1 else label
+    if any(doubt["is_red"] for doubt in screen["doubts"]):
+        label = "Do not rely on this"
+    if screen["label"] != label:
+        yield f"first screen: {screen['label']!r} instead of {label!r}"
+    named = [name for name in facts.by_name if re.search(rf"\b{name}\b", screen["headline"])]
+    shown = outcome.names[: 2 if most else 0]
+    if {*named} != {*shown} or DIMENSION not in screen["headline"]:
+        yield f"first screen: {screen['headline']!r} of {outcome}"
+    rest = len(outcome.names) - 2
+    if most and rest > 0 and f" {rest} more " not in screen["headline"]:
+        yield f"first screen: {screen['headline']!r} leaves out {rest}"
+    for name, row in facts.by_name.items():
+        sign = "" if row.rank_best is None else "◐ " if row.rank_best == 1 else "○ "
+        sign = "● " if isinstance(outcome, Better) and name in outcome.names else sign
+        if f"| {name} | {sign}" not in page or (
+            not sign and re.search(rf"\| {name} \| [●◐○]", page)
+        ):
+            yield f"report.md: {name} is not marked with {sign!r}"
+
+
+_LABELS = {
+    Better: ("One is best", True),
+    Equivalent: ("Equivalent at the top", True),
+    Undecided: ("Undecided at the top", True),
+    Careful: ("Nobody is first", False),
+    Missing: ("Nobody is first", False),
+}
+"""By how a dimension ended: the label, and whether the sentence names who is or may be first."""
 _SHORT = ("report.html", "report.md")
 _EQUIVALENT = re.compile(rf"are equivalent on {DIMENSION}.{{0,60}}")
 

@@ -125,7 +125,7 @@ CIRCLE: Better = {"ada": ("bob",), "bob": ("cyd",), "cyd": ("ada",)}
         pytest.param(
             [stated(name[0], {name: ("x",), "x": ()}) for name in ("ada", "bob", "cyd", "dan")],
             "Different by quality",
-            "ADA is best on a; BOB is best on b; the other dimensions are below.",
+            "ADA is best on a; BOB on b; the other dimensions are below.",
             ["best: ADA", "best: BOB", "best: CYD", "best: DAN"],
             id="four differ",
         ),

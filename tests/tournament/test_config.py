@@ -130,6 +130,7 @@ def test_a_key_that_is_added_with_a_default_changes_no_hash() -> None:
         {"owners": ["team:evaluation"]},
         {"gate": {"candidate": "ada", "baseline": "bob"}},
         {"report": {"title": "Ada or Bob", "question": "Who is better?"}},
+        {"report": {"labels": {"ada": "Ada, tuned"}}},
     ],
     ids=str,
 )
@@ -137,8 +138,8 @@ def test_what_work_may_cost_and_who_looks_at_it_is_part_of_no_result(changed: An
     assert load(**changed).fingerprint == load().fingerprint
 
 
-def test_a_title_and_a_question_decide_what_the_report_says_and_nothing_else() -> None:
-    titled = load(report={"title": "Ada or Bob", "question": "Who is better?"})
+def test_a_title_and_labels_decide_what_the_report_says_and_nothing_else() -> None:
+    titled = load(report={"title": "Ada or Bob", "labels": {"ada": "Ada, tuned"}})
     assert (titled.title, load().title) == ("Ada or Bob", "tiny")
     others = [name for name in dir(settings) if name.endswith("_settings")]
     moved = [
@@ -147,6 +148,22 @@ def test_a_title_and_a_question_decide_what_the_report_says_and_nothing_else() -
         if getattr(settings, name)(plan_of(titled)) != getattr(settings, name)(plan_of(load()))
     ]
     assert moved == ["reporting_settings"]
+
+
+@pytest.mark.parametrize(
+    ("labels", "words"),
+    [
+        ({"adda": "Ada"}, "adda.*did you mean 'ada'"),
+        ({"ada": "bob"}, "'bob', which another entrant is called"),
+        ({"ada": "x", "bob": "x"}, "'x', which another entrant is called"),
+        ({"ada": "x" * 25}, "report.labels.ada"),
+        ({"ada": " x"}, "labels.ada"),
+        ({"ada": "x\ny"}, "labels.ada"),
+    ],
+)
+def test_labels_are_short_and_each_names_one_entrant(labels: dict[str, str], words: str) -> None:
+    with pytest.raises(ValidationError, match=words):
+        load(report={"labels": labels})
 
 
 def test_how_a_judge_is_reached_and_waited_for_is_part_of_no_result() -> None:

@@ -178,7 +178,7 @@ def test_without_labels_there_is_no_row_and_no_word_of_people(
     for asset in AFTER_A_LABEL:
         assert rows_of(finished_pilot.project, f"{asset}/factuality/pilot") == []
     (page,) = finished_pilot.project.folder.glob("runs/*/report.html")
-    assert page.read_text().count('class="ladder"') == 1
+    assert page.read_text().count('class="ladders"') == 1
 
 
 def test_a_label_makes_exactly_what_reads_it_out_of_date(project: SmallProject) -> None:
@@ -240,7 +240,7 @@ def test_labels_rate_calibrate_and_stand_in_the_report(project: SmallProject) ->
     assert "2 people" in page
     assert "<b>bob</b>" not in page
     assert "&lt;b&gt;bob&lt;/b&gt;" in page
-    assert page.count('class="ladder"') == 2
+    assert page.count('class="ladders"') == 2
 
 
 def test_people_are_put_beside_what_a_jury_says_together(tmp_path: Path) -> None:
