@@ -73,7 +73,9 @@ def test_a_complete_tournament_with_a_real_judge_has_no_warning() -> None:
     given = page_of(STANDINGS)
     assert _doubts(given) == []
     for render in RENDERERS:
-        assert not re.search(f"{WARNING}:|with care:", render(given))
+        page = render(given)
+        assert not re.search(f"{WARNING}|with care:", page)
+        assert "Different by quality" in page
 
 
 def test_missing_verdicts_are_counted_in_presentations_and_by_entrant() -> None:
@@ -160,7 +162,8 @@ def test_programs_read_the_first_screen() -> None:
     given = page_of(STANDINGS, judge_is_language_model=False)
     screen = json.loads(dict(iterate_pages(given))[FIRST_SCREEN])
     assert screen["title"] == "demo, pilot"
-    assert screen["headline"].startswith("ada is best on factuality")
+    assert screen["label"] == "Do not rely on this"
+    assert screen["headline"] == "ada is best on factuality; bob on calibration."
     assert [(each["section"], each["is_red"]) for each in screen["doubts"]] == [("method", True)]
 
 
