@@ -355,7 +355,7 @@ def _long_names(n: int) -> list[str]:
         for number, step in zip(range(n), itertools.cycle((1, 3, 5, 9, 11)), strict=False)
     ]
     return [
-        "-".join(("".join(each[:11]), "".join(each[12:23]), "".join(each[24:]))) for each in letters
+        "-".join(("".join(row[:11]), "".join(row[12:23]), "".join(row[24:]))) for row in letters
     ]
 
 
@@ -381,8 +381,8 @@ def test_the_first_screen_is_short_for_any_number_of_entrants_with_long_names(
     question = ReportConfig(
         question="Which of these models answers, and which says so if it cannot?"
     )
-    given = page_of(standings, named={"report": question}, judge_is_language_model=False)
-    for name, text in render_pages(given).items():
+    page = page_of(standings, named={"report": question}, judge_is_language_model=False)
+    for name, text in render_pages(page).items():
         (tmp_path / name).write_text(text)
     opened = open_page(browser, viewport={"width": width, "height": height}, offline=True)
     opened.goto((tmp_path / "report.html").as_uri())
@@ -401,7 +401,7 @@ def test_the_first_screen_is_short_for_any_number_of_entrants_with_long_names(
     assert max(rows) < 32
     cells = opened.locator(".ladder tbody tr :is(td, th)").evaluate_all(TOO_NARROW)
     assert cells == []
-    opened.evaluate("document.querySelectorAll('details').forEach((each) => each.open = false)")
+    opened.evaluate("document.querySelectorAll('details').forEach((part) => part.open = false)")
     screens = opened.evaluate("document.documentElement.scrollHeight / innerHeight")
     assert screens <= most_screens
     assert opened.evaluate("document.documentElement.scrollWidth") <= width

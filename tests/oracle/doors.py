@@ -83,18 +83,18 @@ def _of_first_screen(facts: Facts, screen: Mapping[str, Any], page: str) -> Iter
     """Compare the label, whom the sentence names, and the signs of the ladder with the tables."""
     circle = Careful(dimension=DIMENSION, why="circle")
     outcome = facts.outcome() if facts.missing() or facts.unbeaten else circle
-    label, most = _LABELS[type(outcome)]
+    label, names_first = _LABELS[type(outcome)]
     label = "Copies are best" if label == "One is best" and len(outcome.names) > 1 else label
     if any(doubt["is_red"] for doubt in screen["doubts"]):
         label = "Do not rely on this"
     if screen["label"] != label:
         yield f"first screen: {screen['label']!r} instead of {label!r}"
     named = [name for name in facts.by_name if re.search(rf"\b{name}\b", screen["headline"])]
-    shown = outcome.names[: 2 if most else 0]
-    if {*named} != {*shown} or DIMENSION not in screen["headline"]:
+    first = outcome.names[: 2 if names_first else 0]
+    if {*named} != {*first} or DIMENSION not in screen["headline"]:
         yield f"first screen: {screen['headline']!r} of {outcome}"
     rest = len(outcome.names) - 2
-    if most and rest > 0 and f" {rest} more " not in screen["headline"]:
+    if names_first and rest > 0 and f" {rest} more " not in screen["headline"]:
         yield f"first screen: {screen['headline']!r} leaves out {rest}"
     for name, row in facts.by_name.items():
         sign = "" if row.rank_best is None else "◐ " if row.rank_best == 1 else "○ "

@@ -134,9 +134,9 @@ CIRCLE: Better = {"ada": ("bob",), "bob": ("cyd",), "cyd": ("ada",)}
 def test_the_first_screen_says_in_a_label_and_a_sentence_who_is_best(
     boards: Sequence[Statements], label: str, sentence: str, heads: Sequence[str]
 ) -> None:
-    said = headline(boards)
-    assert (said.label, said.sentence, [*said.heads]) == (label, sentence, heads)
-    assert headline(boards, is_red=True) == replace(said, label="Do not rely on this")
+    result = headline(boards)
+    assert (result.label, result.sentence, [*result.heads]) == (label, sentence, heads)
+    assert headline(boards, is_red=True) == replace(result, label="Do not rely on this")
 
 
 def what_next(

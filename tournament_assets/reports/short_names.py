@@ -33,8 +33,8 @@ def _without_shared_words(ids: Sequence[str]) -> list[str]:
         most = min(map(len, words)) - 1 if len(ids) > 1 else 0
         shared = takewhile(lambda column: len({*column}) == 1, zip(*words, strict=False))
         n_shared = min(len([*shared]), most)
-        words = [each[n_shared:][::-1] for each in words]
-    return ["".join(each).strip("-_") or name for name, each in zip(ids, words, strict=True)]
+        words = [parts[n_shared:][::-1] for parts in words]
+    return ["".join(parts).strip("-_") or name for name, parts in zip(ids, words, strict=True)]
 
 
 def _without_middle(name: str) -> str:

@@ -108,7 +108,7 @@ def test_whether_people_would_agree_is_there_for_every_reader_and_window(
     # The three ladders stand beside one another, and no number lies on another one's bar.
     ladders = section.locator("table.ladder")
     expect(ladders).to_have_count(3)
-    assert [each.evaluate(OVERLAPS) for each in ladders.all()] == [[], [], []]
+    assert [ladder.evaluate(OVERLAPS) for ladder in ladders.all()] == [[], [], []]
     boxes = [row.bounding_box() for row in ladders.locator("tbody tr").all()]
     assert {box is not None and box["height"] < 32 for box in boxes} == {True}  # one line each
     ladders.first.scroll_into_view_if_needed()
