@@ -231,10 +231,8 @@ def test_a_ladder_shows_comparison_bars_and_intervals_as_thin_lines() -> None:
         assert [(bar.get_x(), bar.get_x() + bar.get_width()) for bar in bars] == [
             pytest.approx((row.bar_low, row.bar_high)) for row in rows
         ]
-        lines = [line.get_xdata() for line in axes.lines if line.get_linestyle() == "-"]
-        assert [tuple(ends) for ends in lines if len(ends) == 2] == [
-            (row.low, row.high) for row in rows
-        ]
+        lines = [np.asarray(line.get_xdata()).tolist() for line in axes.lines]
+        assert [ends for ends in lines if len(ends) == 2] == [[row.low, row.high] for row in rows]
         labels = [text.get_text() for text in figure.legends[0].get_texts()]
         assert len(labels) == 3
         assert "but" not in labels[0]
@@ -271,7 +269,8 @@ def test_an_interval_stretches_the_axis_of_a_ladder_by_half_of_it_at_most() -> N
     span = ladder_span([noisy])
     assert span == pytest.approx((1420.0, 1470.0))
     place = place_on_ladder(Estimate(noisy.rating, noisy.low, noisy.high), span)
-    assert (place.value, place.low, place.high) == (pytest.approx(60.0), None, pytest.approx(100.0))
+    assert place.low is None
+    assert [place.value, place.high] == pytest.approx([60.0, 100.0])
 
 
 def test_dimensions_side_by_side_share_a_scale_and_the_order_of_the_first() -> None:
