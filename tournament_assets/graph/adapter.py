@@ -22,6 +22,7 @@ from tournament_assets.foundation.errors import WorkError
 from tournament_assets.foundation.fingerprints import fingerprint
 from tournament_assets.foundation.json_lines import JsonObject
 from tournament_assets.graph.assets.judging import rubrics_told
+from tournament_assets.graph.assets.publishing import page_address
 from tournament_assets.graph.outputs import Check, Made, Markdown, as_stored
 from tournament_assets.graph.partitions import (
     Edge,
@@ -181,7 +182,7 @@ def log_made(
         recipe: What it was made from, where it can be out of date.
         tags: Further tags of the materialisation.
     """
-    metadata = _recorded_metadata(made, recipe)
+    metadata = _recorded_metadata(plan, Place(row.name, str(key)), made, recipe)
     if row.on_request:
         metadata |= {check.name: check.passed for check in made.checks}
     if row.stored_as != "folder":
@@ -206,9 +207,15 @@ def log_made(
     return materialization
 
 
-def _recorded_metadata(stored: Made[Any], recipe: Recipe | None) -> dict[str, Any]:
-    """Return the metadata of what is stored, with its recipe, in Dagster's types."""
+def _recorded_metadata(
+    plan: TournamentPlan, place: Place, stored: Made[Any], recipe: Recipe | None
+) -> dict[str, Any]:
+    """Return the metadata of what is stored, with its page and recipe, in Dagster's types."""
     metadata = {name: _metadata_value(value) for name, value in stored.metadata.items()}
+    mode = place.partition.rpartition("|")[2]
+    address = page_address(plan, place.asset, mode, stored.metadata.get("directory"))
+    if address is not None:
+        metadata["page"] = dg.MetadataValue.url(address)
     return metadata | ({} if recipe is None else {MADE_FROM: dg.MetadataValue.json(dict(recipe))})
 
 
@@ -337,7 +344,7 @@ class _Step:
         recipe = RecipeBook(plan, context.instance, told=told).recipe(place)
         tags = {MADE_WITH_TAG: made_with(plan, row, options)}
         made: Made[Any] = row.call(self._supplies(context, values), load())
-        return made, _result(row, made, tags=tags, recipe=recipe)
+        return made, _result(plan, row, place, made, tags=tags, recipe=recipe)
 
     def _supplies(
         self, context: _Context, values: Mapping[str, Any]
@@ -584,7 +591,13 @@ def _run_start(context: _Context) -> datetime:
 
 
 def _result(
-    row: AssetRow, made: Made[Any], *, tags: Mapping[str, str], recipe: Recipe | None = None
+    plan: TournamentPlan,
+    row: AssetRow,
+    place: Place,
+    made: Made[Any],
+    *,
+    tags: Mapping[str, str],
+    recipe: Recipe,
 ) -> dg.MaterializeResult[Any]:
     """Return what was made, with its content hash, its number of rows and its recipe."""
     stored = as_stored(made, row)
@@ -592,7 +605,7 @@ def _result(
         **({} if row.stored_as == "folder" else {"value": stored.value}),
         data_version=dg.DataVersion(str(stored.version)),
         tags=tags,
-        metadata=_recorded_metadata(stored, recipe),
+        metadata=_recorded_metadata(plan, place, stored, recipe),
         check_results=[check_result(check) for check in stored.checks],
     )
 
@@ -606,10 +619,15 @@ def _metadata_value(value: Any) -> Any:
 def _described(plan: TournamentPlan, row: AssetRow) -> dict[str, Any]:
     """Return what the definition of an asset says, whoever makes it."""
     columns = _column_schema(row.row_type) if row.is_table else {}
+    pages = {
+        f"page_{mode}": dg.MetadataValue.url(address)
+        for mode in plan.config.mode_names
+        if (address := page_address(plan, row.name, mode)) is not None
+    }
     return {
         "group_name": plan.group(row.stage),
         "partitions_def": partitions_over(plan.config, row.axes),
-        "metadata": {**columns, **_code_references(plan, row)},
+        "metadata": {**columns, **pages, **_code_references(plan, row)},
     }
 
 

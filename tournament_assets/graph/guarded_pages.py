@@ -4,13 +4,20 @@
 opens the instance and the definitions, and then calls one function to serve them, which is here.
 Should a later version call another, it listens nowhere.
 
-    python -m tournament_assets.graph.guarded_pages HOST PORT WORKSPACE
+    python -m tournament_assets.graph.guarded_pages HOST PORT WORKSPACE [PORT APPLICATION]...
+
+What extras add is served by the same process, on ports of 127.0.0.1.
 """
 
+import json
 import os
 import sys
+from collections.abc import Mapping
 from contextlib import suppress
+from pathlib import Path
+from pkgutil import resolve_name
 from typing import Any
+from urllib.parse import quote
 
 import uvicorn
 from dagster_webserver import cli
@@ -18,7 +25,7 @@ from dagster_webserver.app import create_app_from_workspace_process_context
 
 from tournament_assets.loopback.bounded_protocol import BoundedProtocol
 from tournament_assets.serving.ui_server import TOKEN_VARIABLE
-from tournament_assets.serving.web_access import AsgiApplication, GuardedApp, listen
+from tournament_assets.serving.web_access import AsgiApplication, GuardedApp, address_of, listen
 
 _NOWHERE = "nowhere.invalid"
 """A host that exists on no machine, see RFC 2606."""
@@ -39,14 +46,34 @@ def guarded(app: AsgiApplication, *, port: int, token: str | None) -> GuardedApp
     return GuardedApp(app, cookie, token, closed=_NO_PAGES, takes_query_in_body="/graphql")
 
 
-def main(host: str, port: int, workspace: str) -> None:
-    """Serve a workspace on an address until interrupted."""
+def by_port(applications: Mapping[int, AsgiApplication]) -> AsgiApplication:
+    """Return an application that answers on each port by another."""
+
+    async def answer(scope: Any, receive: Any, send: Any) -> None:
+        await applications[scope["server"][1]](scope, receive, send)
+
+    return answer
+
+
+def main(host: str, port: int, workspace: str, *beside: str) -> None:
+    """Serve a workspace on an address until interrupted.
+
+    Args:
+        beside: Ports, each with the place of the function that makes the application served there
+            from Dagster's instance, the environment and the address of the pages of definitions.
+    """
     token = os.environ.pop(TOKEN_VARIABLE, None) or None
+    (location,) = json.loads(Path(workspace).read_text("utf-8"))["load_from"][0].values()
+    graph = f"{address_of(host, port)}/locations/{quote(location['location_name'])}"
 
     def serve(context: Any, *_place: object) -> None:
         app = create_app_from_workspace_process_context(context, live_data_poll_rate=_POLL_MS)
+        applications = {port: app} | {
+            int(number): resolve_name(place)(context.instance, os.environ, graph)
+            for number, place in zip(beside[::2], beside[1::2], strict=True)
+        }
         config = uvicorn.Config(
-            guarded(app, port=port, token=token),
+            guarded(by_port(applications), port=port, token=token),
             http=BoundedProtocol,
             log_level="warning",
             access_log=False,
@@ -54,7 +81,8 @@ def main(host: str, port: int, workspace: str) -> None:
             timeout_graceful_shutdown=_GRACE_SECONDS,
         )
         with suppress(KeyboardInterrupt):
-            uvicorn.Server(config).run(sockets=[listen(host, port)])
+            others = [listen("127.0.0.1", number) for number in applications if number != port]
+            uvicorn.Server(config).run(sockets=[listen(host, port), *others])
 
     cli.host_dagster_ui_with_workspace_process_context = serve  # type: ignore[assignment]
     options = ("--workspace", workspace, "--host", _NOWHERE, "--dagster-log-level", "warning")
@@ -62,4 +90,4 @@ def main(host: str, port: int, workspace: str) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], int(sys.argv[2]), sys.argv[3])
+    main(sys.argv[1], int(sys.argv[2]), *sys.argv[3:])

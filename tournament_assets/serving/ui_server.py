@@ -17,24 +17,27 @@ import sys
 import time
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import closing, contextmanager
-from dataclasses import dataclass
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import FrameType
 from typing import Any
 
 from tournament_assets.foundation.errors import InputError, WorkError
+from tournament_assets.foundation.extensions import rows_by_extension
 from tournament_assets.project.config_files import load_config
 from tournament_assets.project.plan import TournamentPlan
 from tournament_assets.project.project_files import prepare_dagster_home
-from tournament_assets.serving.web_access import listen, require_access
+from tournament_assets.serving.web_access import address_of, listen, require_access
 
 _OWN_DEFINITIONS = "tournament_assets.definitions"
 _OWN_LOCATION = "tournament_assets"
 TOKEN_VARIABLE = "TOURNAMENT_UI_TOKEN"  # noqa: S105  # a variable's name
 """The environment variable with the secret that lets other machines in."""
 _STOP_SECONDS = 60.0
+_NEIGHBOURS = 100
+"""Ports after the pages' own among which the next is looked for."""
 _LONGEST_SOCKET = 100
 """Characters of a path that every system takes for a socket."""
 
@@ -48,12 +51,15 @@ class ServerStart:
         location: Its name in Dagster, under which schedules and sensors are on or off.
         folder: Where the processes run.
         environment: Their environment variables.
+        beside: What extras serve beside the pages: by port of 127.0.0.1 the place of the function
+            that makes the application, and its help.
     """
 
     module: str
     location: str
     folder: Path
     environment: Mapping[str, str]
+    beside: Mapping[int, tuple[str, str]] = field(default_factory=dict)
 
     def start(self, *module: str, keeps_token: bool = False) -> "subprocess.Popen[bytes]":
         """Start a module of Python, which gets the token of the pages only if it needs it."""
@@ -105,6 +111,29 @@ def server_start(config: Path | None, environment: Mapping[str, str]) -> ServerS
     )
 
 
+def with_pages_beside(start: ServerStart, port: int) -> ServerStart:
+    """Give what extras serve beside the pages the next free ports, and tell the assets where it is.
+
+    Args:
+        port: The port of the pages.
+    """
+    beside: dict[int, tuple[str, str]] = {}
+    addresses: dict[str, str] = {}
+    for extension, (name, (place, words)) in rows_by_extension("pages"):
+        port = _free_port(port)
+        beside[port] = (f"{extension.package.partition('.')[0]}.{place}", words)
+        addresses[f"TOURNAMENT_{name.upper()}_URL"] = address_of("127.0.0.1", port)
+    return replace(start, environment={**addresses, **start.environment}, beside=beside)
+
+
+def _free_port(after: int) -> int:
+    for port in range(after + 1, min(after + _NEIGHBOURS, 65536)):
+        with suppress(InputError), listen("127.0.0.1", port):
+            return port
+    with listen("127.0.0.1", 0) as free:
+        return int(free.getsockname()[1])
+
+
 def serve(start: ServerStart, pages: tuple[str, int] | None) -> int:
     """Run the daemon, and serve the pages, until interrupted; return the exit code.
 
@@ -128,7 +157,9 @@ def serve(start: ServerStart, pages: tuple[str, int] | None) -> int:
                     raise WorkError("the server of the definitions ended; its message is above")
                 time.sleep(0.1)
             if pages is not None:
-                server = ("tournament_assets.graph.guarded_pages", *map(str, pages), str(workspace))
+                module, beside = "tournament_assets.graph.guarded_pages", start.beside.items()
+                places = (each for port, (place, _) in beside for each in (str(port), place))
+                server = (module, *map(str, pages), str(workspace), *places)
                 others.append(start.start(*server, keeps_token=True))
             others.append(start.start(*daemon))
             while all(each.poll() is None for each in others):
@@ -162,8 +193,7 @@ def _code_place(folder: Path) -> dict[str, Any]:
     path = str(folder / "code")
     if os.name == "posix" and len(path) < _LONGEST_SOCKET:
         return {"socket": path}
-    with closing(listen("127.0.0.1", 0)) as free:
-        return {"port": free.getsockname()[1], "host": "127.0.0.1"}
+    return {"port": _free_port(65535), "host": "127.0.0.1"}
 
 
 def _answers(place: Mapping[str, Any]) -> bool:

@@ -90,10 +90,10 @@ def test_the_site_has_an_index_a_page_a_mode_and_every_report(runs: Path, tmp_pa
     out = tmp_path / "public" / "site"
     names = {path.relative_to(out).as_posix() for path in write_site(found, out)}
     assert {"index.html", "vision_pilot.html", "vision_headline.html"} <= names
-    assert len(names) == 3 + 4 * 2
-    for page in out.glob("*.html"):
-        for link in re.findall(r'href="([^"]+)"', page.read_text()):
-            assert (out / link.partition("#")[0]).is_file()
+    assert len(names) == 3 + 2 + 4 * 2
+    for page in (*out.glob("*.html"), *out.glob("latest/*/*.html")):
+        for link in re.findall(r'(?:href="|; url=)([^"]+)"', page.read_text()):
+            assert (page.parent / link.partition("#")[0]).is_file()
     copied = out / "runs" / "pilot_20261103T060000Z" / "report_battles_facts.html"
     assert copied.read_text().endswith("day 3")
 

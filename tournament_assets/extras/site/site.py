@@ -13,7 +13,7 @@ import re
 import secrets
 import shutil
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -49,7 +49,8 @@ class SiteRun:
 
     Attributes:
         mode: The mode, such as `pilot`.
-        screen: The first screen of its report: title, question and doubts.
+        config: Its config, from the project's folder.
+        screen: The first screen of its report.
         facts: Prompts, entrants and amber lights, in a few words.
         standings: Every entrant's standing by dimension, best first.
         inputs: Fingerprints of what makes two runs comparable, by name.
@@ -58,6 +59,7 @@ class SiteRun:
     folder: Path
     tournament: str
     mode: str
+    config: str
     screen: Mapping[str, Any]
     finished_at: datetime
     judge: str
@@ -66,9 +68,14 @@ class SiteRun:
     inputs: Mapping[str, str]
 
     @property
+    def stem(self) -> str:
+        """What the page of its tournament and mode is called, without an ending."""
+        return f"{self.tournament}_{self.mode}"
+
+    @property
     def page(self) -> str:
         """The page of its tournament and mode."""
-        return f"{self.tournament}_{self.mode}.html"
+        return f"{self.stem}.html"
 
     @property
     def report(self) -> str:
@@ -86,6 +93,25 @@ class SiteRun:
     def day(self) -> str:
         """The day it finished, in UTC."""
         return f"{self.finished_at:%Y-%m-%d}"
+
+
+@dataclass(frozen=True, slots=True)
+class ModeState:
+    """Whether a mode's latest report is as it would be made now.
+
+    Attributes:
+        causes: By cause, the assets that are out of date.
+        rerun: What a rerun sends and costs; empty if nothing is out of date.
+        running: The rerun that is under way, if any.
+        address: The page of Dagster from which a rerun starts.
+        problem: Why the state is unknown; empty if it is known.
+    """
+
+    causes: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    rerun: str = ""
+    running: str = ""
+    address: str = ""
+    problem: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,13 +181,17 @@ def write_site(runs: Sequence[SiteRun], out: Path) -> list[Path]:
     out.parent.mkdir(parents=True, exist_ok=True)
     temporary = out.parent / f".{out.name}.{secrets.token_hex(4)}.partial"
     try:
-        for name, text in site_pages(runs).items():
-            temporary.mkdir(exist_ok=True)
+        moved = {
+            f"latest/{run.stem}/report.html": _render("moved.html.jinja", report=run.report)
+            for run in latest_runs(runs).values()
+        }
+        for name, text in (site_pages(runs) | moved).items():
+            (temporary / name).parent.mkdir(parents=True, exist_ok=True)
             (temporary / name).write_text(text, encoding="utf-8")
         for run in runs:
             (temporary / "runs" / run.folder.name).mkdir(parents=True)
-            for page in sorted(run.folder.glob("report*.html")):
-                shutil.copyfile(page, temporary / "runs" / run.folder.name / page.name)
+            for name, page in report_files(run).items():
+                shutil.copyfile(page, temporary / name)
         if out.exists():
             shutil.rmtree(out)
         temporary.rename(out)
@@ -170,20 +200,46 @@ def write_site(runs: Sequence[SiteRun], out: Path) -> list[Path]:
     return sorted(path for path in out.rglob("*") if path.is_file())
 
 
-def site_pages(runs: Sequence[SiteRun]) -> dict[str, str]:
-    """Return the pages by file name: the index, and one for each tournament and mode."""
-    by_page: dict[str, list[SiteRun]] = {}
-    for run in runs:
-        by_page.setdefault(run.page, []).append(run)
-    pages = {"index.html": _render("index.html.jinja", by_page=by_page, runs=runs)}
+def latest_runs(runs: Sequence[SiteRun]) -> dict[str, SiteRun]:
+    """Return the latest run of every page, in the order of the runs."""
+    return {page: next(run for run in runs if run.page == page) for page in _by_page(runs)}
+
+
+def report_files(run: SiteRun) -> dict[str, Path]:
+    """Return the files of a run's report, by their place in the site."""
+    files = sorted(run.folder.glob("report*.html"))
+    return {f"runs/{run.folder.name}/{file.name}": file for file in files}
+
+
+def site_pages(
+    runs: Sequence[SiteRun], states: Mapping[str, ModeState] | None = None
+) -> dict[str, str]:
+    """Return the pages by file name: the index, and one for each tournament and mode.
+
+    Args:
+        runs: The runs, the newest first.
+        states: The state of modes by page, where somebody looks while it lasts.
+    """
+    by_page = _by_page(runs)
+    pages = {
+        "index.html": _render("index.html.jinja", by_page=by_page, runs=runs, states=states or {})
+    }
     for name, of_page in by_page.items():
         pages[name] = _render(
             "runs.html.jinja",
             latest=of_page[0],
+            state=(states or {}).get(name),
             rows=list(zip(of_page, _changes(of_page), strict=True)),
             histories=[_history(of_page[::-1], dimension) for dimension in of_page[0].standings],
         )
     return pages
+
+
+def _by_page(runs: Sequence[SiteRun]) -> dict[str, list[SiteRun]]:
+    by_page: dict[str, list[SiteRun]] = {}
+    for run in runs:
+        by_page.setdefault(run.page, []).append(run)
+    return by_page
 
 
 def _refuse_another_folder(out: Path) -> None:
@@ -210,6 +266,7 @@ def _read_run(folder: Path) -> SiteRun:
         folder=folder,
         tournament=tournament,
         mode=mode,
+        config=str(manifest.get("config", "")),
         screen=manifest["first_screen"],
         finished_at=datetime.fromisoformat(str(manifest["finished_at"])),
         judge=f"{manifest['judge_model']}, {manifest['judge']}",

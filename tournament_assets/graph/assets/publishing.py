@@ -50,6 +50,7 @@ from tournament_assets.tournament.asset_rows import (
     ReportPageRow,
 )
 from tournament_assets.tournament.battles import settings_of_run
+from tournament_assets.tournament.config import Mode
 from tournament_assets.trust.measures import lights_of
 from tournament_assets.verdicts.judge_requests import LedgerAccess
 
@@ -61,6 +62,35 @@ def tables_of(sections: Iterable[SectionRow]) -> tuple[str, ...]:
     """Return the tables of a mode that a page of these sections and its facts are made from."""
     own = (name for row in sections for name in row.reads)
     return tuple(dict.fromkeys((*READS, *tables_read(FactTables), *own)))
+
+
+SITE_VARIABLE = "TOURNAMENT_SITE_URL"
+"""The environment variable with the address of the site of all reports."""
+_IN_THE_REPORT = {
+    **dict.fromkeys(("leaderboard", "report", "run_artifacts"), ""),
+    **dict.fromkeys(("battles", "entrant_responses", "judge_verdicts"), "battles"),
+    **{name: row.name for row in reversed(SECTIONS) for name in row.reads if name != "leaderboard"},
+    **dict.fromkeys(("elo_ratings", "elo_traces"), "numbers"),
+    "judge_replies": "cost",
+}
+"""Where a report shows an asset."""
+
+
+def page_address(
+    plan: TournamentPlan, asset: str, mode: Mode, directory: Path | None = None
+) -> str | None:
+    """Return the address of the page that shows an asset; None without one.
+
+    Args:
+        directory: Its run's directory; the newest of the mode unless given.
+    """
+    site = plan.project.environment.get(SITE_VARIABLE)
+    is_elsewhere = directory is not None and directory.parent != plan.project.folder / "runs"
+    if not site or is_elsewhere or asset not in _IN_THE_REPORT:
+        return None
+    run = f"latest/{plan.tournament_id}_{mode}" if directory is None else f"runs/{directory.name}"
+    anchor = _IN_THE_REPORT[asset]
+    return f"{site.rstrip('/')}/{run}/report.html{anchor and f'#{anchor}'}"
 
 
 def report(step: Step, tables: Tables) -> Made[WrittenTable[ReportPageRow]]:
