@@ -182,12 +182,16 @@ def log_made(
         recipe: What it was made from, where it can be out of date.
         tags: Further tags of the materialisation.
     """
-    metadata = _recorded_metadata(plan, Place(row.name, str(key)), made, recipe)
+    metadata = _recorded_metadata(made, recipe)
     if row.on_request:
         metadata |= {check.name: check.passed for check in made.checks}
     if row.stored_as != "folder":
         path = path_of(upath.UPath(plan.project.storage), plan, row, str(key))
         metadata["path"] = dg.MetadataValue.path(str(path))
+    mode = str(key).rpartition("|")[2]
+    address = page_address(plan, row.name, mode, made.metadata.get("directory"))
+    if address:
+        metadata["page"] = dg.MetadataValue.url(address)
     axes = key.keys_by_dimension if isinstance(key, dg.MultiPartitionKey) else {}
     materialization = dg.AssetMaterialization(
         asset_key=asset_key(plan, row.name),
@@ -207,15 +211,9 @@ def log_made(
     return materialization
 
 
-def _recorded_metadata(
-    plan: TournamentPlan, place: Place, stored: Made[Any], recipe: Recipe | None
-) -> dict[str, Any]:
-    """Return the metadata of what is stored, with its page and recipe, in Dagster's types."""
+def _recorded_metadata(stored: Made[Any], recipe: Recipe | None) -> dict[str, Any]:
+    """Return the metadata of what is stored, with its recipe, in Dagster's types."""
     metadata = {name: _metadata_value(value) for name, value in stored.metadata.items()}
-    mode = place.partition.rpartition("|")[2]
-    address = page_address(plan, place.asset, mode, stored.metadata.get("directory"))
-    if address is not None:
-        metadata["page"] = dg.MetadataValue.url(address)
     return metadata | ({} if recipe is None else {MADE_FROM: dg.MetadataValue.json(dict(recipe))})
 
 
@@ -344,7 +342,7 @@ class _Step:
         recipe = RecipeBook(plan, context.instance, told=told).recipe(place)
         tags = {MADE_WITH_TAG: made_with(plan, row, options)}
         made: Made[Any] = row.call(self._supplies(context, values), load())
-        return made, _result(plan, row, place, made, tags=tags, recipe=recipe)
+        return made, _result(row, made, tags=tags, recipe=recipe)
 
     def _supplies(
         self, context: _Context, values: Mapping[str, Any]
@@ -591,13 +589,7 @@ def _run_start(context: _Context) -> datetime:
 
 
 def _result(
-    plan: TournamentPlan,
-    row: AssetRow,
-    place: Place,
-    made: Made[Any],
-    *,
-    tags: Mapping[str, str],
-    recipe: Recipe,
+    row: AssetRow, made: Made[Any], *, tags: Mapping[str, str], recipe: Recipe | None = None
 ) -> dg.MaterializeResult[Any]:
     """Return what was made, with its content hash, its number of rows and its recipe."""
     stored = as_stored(made, row)
@@ -605,7 +597,7 @@ def _result(
         **({} if row.stored_as == "folder" else {"value": stored.value}),
         data_version=dg.DataVersion(str(stored.version)),
         tags=tags,
-        metadata=_recorded_metadata(plan, place, stored, recipe),
+        metadata=_recorded_metadata(stored, recipe),
         check_results=[check_result(check) for check in stored.checks],
     )
 
@@ -622,7 +614,7 @@ def _described(plan: TournamentPlan, row: AssetRow) -> dict[str, Any]:
     pages = {
         f"page_{mode}": dg.MetadataValue.url(address)
         for mode in plan.config.mode_names
-        if (address := page_address(plan, row.name, mode)) is not None
+        if (address := page_address(plan, row.name, mode))
     }
     return {
         "group_name": plan.group(row.stage),

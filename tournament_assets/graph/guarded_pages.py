@@ -4,17 +4,14 @@
 opens the instance and the definitions, and then calls one function to serve them, which is here.
 Should a later version call another, it listens nowhere.
 
-    python -m tournament_assets.graph.guarded_pages HOST PORT WORKSPACE [PORT APPLICATION]...
+    python -m tournament_assets.graph.guarded_pages HOST PORT WORKSPACE LOCATION [PORT PLACE]...
 
-What extras add is served by the same process, on ports of 127.0.0.1.
+The pages of extras are served by the same process, each on a port of 127.0.0.1.
 """
 
-import json
 import os
 import sys
-from collections.abc import Mapping
 from contextlib import suppress
-from pathlib import Path
 from pkgutil import resolve_name
 from typing import Any
 from urllib.parse import quote
@@ -46,34 +43,28 @@ def guarded(app: AsgiApplication, *, port: int, token: str | None) -> GuardedApp
     return GuardedApp(app, cookie, token, closed=_NO_PAGES, takes_query_in_body="/graphql")
 
 
-def by_port(applications: Mapping[int, AsgiApplication]) -> AsgiApplication:
-    """Return an application that answers on each port by another."""
-
-    async def answer(scope: Any, receive: Any, send: Any) -> None:
-        await applications[scope["server"][1]](scope, receive, send)
-
-    return answer
-
-
-def main(host: str, port: int, workspace: str, *beside: str) -> None:
+def main(host: str, port: int, workspace: str, location: str, *beside: str) -> None:
     """Serve a workspace on an address until interrupted.
 
     Args:
-        beside: Ports, each with the place of the function that makes the application served there
-            from Dagster's instance, the environment and the address of the pages of definitions.
+        location: The name of the definitions in it.
+        beside: Ports, each followed by the function that makes the application served there.
     """
     token = os.environ.pop(TOKEN_VARIABLE, None) or None
-    (location,) = json.loads(Path(workspace).read_text("utf-8"))["load_from"][0].values()
-    graph = f"{address_of(host, port)}/locations/{quote(location['location_name'])}"
+    graph = f"{address_of(host, port)}/locations/{quote(location)}"
 
     def serve(context: Any, *_place: object) -> None:
         app = create_app_from_workspace_process_context(context, live_data_poll_rate=_POLL_MS)
-        applications = {port: app} | {
+        others = {
             int(number): resolve_name(place)(context.instance, os.environ, graph)
             for number, place in zip(beside[::2], beside[1::2], strict=True)
         }
+
+        async def answer(scope: Any, receive: Any, send: Any) -> None:
+            await others.get(scope["server"][1], app)(scope, receive, send)
+
         config = uvicorn.Config(
-            guarded(by_port(applications), port=port, token=token),
+            guarded(answer, port=port, token=token),
             http=BoundedProtocol,
             log_level="warning",
             access_log=False,
@@ -81,8 +72,8 @@ def main(host: str, port: int, workspace: str, *beside: str) -> None:
             timeout_graceful_shutdown=_GRACE_SECONDS,
         )
         with suppress(KeyboardInterrupt):
-            others = [listen("127.0.0.1", number) for number in applications if number != port]
-            uvicorn.Server(config).run(sockets=[listen(host, port), *others])
+            places = [(host, port), *(("127.0.0.1", number) for number in others)]
+            uvicorn.Server(config).run(sockets=[listen(*place) for place in places])
 
     cli.host_dagster_ui_with_workspace_process_context = serve  # type: ignore[assignment]
     options = ("--workspace", workspace, "--host", _NOWHERE, "--dagster-log-level", "warning")

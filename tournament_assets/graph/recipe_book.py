@@ -208,38 +208,37 @@ def _foreign_version(key: dg.AssetKey, instance: dg.DagsterInstance) -> str | No
     return None
 
 
-def up_to_date(book: RecipeBook) -> Check:
-    """Describe in one line what is out of date in the modes that have run, and why.
+def up_to_date(book: RecipeBook, modes: Sequence[Mode] = ()) -> Check:
+    """Describe in one line what is out of date in the modes that have run, why, and what to do.
 
     Entrants whose files are not on this machine are skipped: another machine may have them.
+
+    Args:
+        modes: Those to look at; all unless given.
     """
-    by_mode = {mode: causes_by_place(book, mode) for mode in book.plan.config.mode_names}
     causes: dict[str, list[str]] = {}
-    for place, why in [each for by_place in by_mode.values() for each in by_place.items()]:
-        for cause in why:
-            causes.setdefault(cause, []).append(str(place))
+    reruns: dict[str, None] = {}
+    for mode in modes or book.plan.config.mode_names:
+        if book.kept(Place(ROOT, mode)) is None:
+            continue
+        places = book.places_of(mode)
+        for place in book.out_of_date(places[: places.index(Place(ROOT, mode)) + 1]):
+            for cause in _causes(book, place):
+                causes.setdefault(cause, []).append(str(place))
+                reruns[mode] = None
     said = [f"{cause}: {', '.join(places)}" for cause, places in causes.items()]
-    reruns = [rerun_sentence(book.plan, mode) for mode, by_place in by_mode.items() if by_place]
     return Check(
         UP_TO_DATE,
         passed=not said,
-        description="; ".join([*said, *reruns]) or "Up to date.",
+        description="; ".join([*said, *(_rerun_sentence(book.plan, mode) for mode in reruns)])
+        or "Up to date.",
         metadata={"out_of_date": sum(map(len, causes.values()))},
         is_error=True,
     )
 
 
-def causes_by_place(book: RecipeBook, mode: Mode) -> Mapping[Place, Sequence[str]]:
-    """Return why what the report of a mode rests on is out of date; nothing if it never ran."""
-    if book.kept(Place(ROOT, mode)) is None:
-        return {}
-    places = book.places_of(mode)
-    stale = book.out_of_date(places[: places.index(Place(ROOT, mode)) + 1])
-    return {place: causes for place in stale if (causes := _causes(book, place))}
-
-
-def rerun_sentence(plan: TournamentPlan, mode: Mode) -> str:
-    """Say what the job sends and costs that reruns what is out of date in a mode."""
+def _rerun_sentence(plan: TournamentPlan, mode: Mode) -> str:
+    """Say what the job asks and costs that reruns what is out of date in a mode."""
     job = f"{plan.job('rerun')} ({mode})"
     try:
         price = estimate_tournament(plan, mode)
@@ -248,11 +247,8 @@ def rerun_sentence(plan: TournamentPlan, mode: Mode) -> str:
     judging = price if price.rounds is None else price.rounds.now
     n = judging.to_ask + sum(each.workload.to_ask for each in price.responses)
     usd = sum_known([judging.planned_usd, *(each.planned_usd for each in price.responses)])
-    dollars = "at an unknown price" if usd is None else format_usd(usd)
-    generates = ""
-    if price.assumed_responses:
-        generates = f"generates {format_plural(price.assumed_responses, 'response')} and "
-    return f"{job} {generates}asks {format_plural(n, 'request')} again, {dollars}"
+    cost = "at an unknown price" if usd is None else format_usd(usd)
+    return f"{job} asks {format_plural(n, 'request')} again, {cost}"
 
 
 def _causes(book: RecipeBook, place: Place) -> list[str]:

@@ -36,8 +36,6 @@ _OWN_LOCATION = "tournament_assets"
 TOKEN_VARIABLE = "TOURNAMENT_UI_TOKEN"  # noqa: S105  # a variable's name
 """The environment variable with the secret that lets other machines in."""
 _STOP_SECONDS = 60.0
-_NEIGHBOURS = 100
-"""Ports after the pages' own among which the next is looked for."""
 _LONGEST_SOCKET = 100
 """Characters of a path that every system takes for a socket."""
 
@@ -51,8 +49,7 @@ class ServerStart:
         location: Its name in Dagster, under which schedules and sensors are on or off.
         folder: Where the processes run.
         environment: Their environment variables.
-        beside: What extras serve beside the pages: by port of 127.0.0.1 the place of the function
-            that makes the application, and its help.
+        beside: Of what is served beside the pages, by port, what makes it and its help.
     """
 
     module: str
@@ -112,11 +109,7 @@ def server_start(config: Path | None, environment: Mapping[str, str]) -> ServerS
 
 
 def with_pages_beside(start: ServerStart, port: int) -> ServerStart:
-    """Give what extras serve beside the pages the next free ports, and tell the assets where it is.
-
-    Args:
-        port: The port of the pages.
-    """
+    """Let what extras add be served on the next free ports, and the definitions know where."""
     beside: dict[int, tuple[str, str]] = {}
     addresses: dict[str, str] = {}
     for extension, (name, (place, words)) in rows_by_extension("pages"):
@@ -127,7 +120,7 @@ def with_pages_beside(start: ServerStart, port: int) -> ServerStart:
 
 
 def _free_port(after: int) -> int:
-    for port in range(after + 1, min(after + _NEIGHBOURS, 65536)):
+    for port in range(after + 1, min(after + 100, 65536)):
         with suppress(InputError), listen("127.0.0.1", port):
             return port
     with listen("127.0.0.1", 0) as free:
@@ -157,9 +150,11 @@ def serve(start: ServerStart, pages: tuple[str, int] | None) -> int:
                     raise WorkError("the server of the definitions ended; its message is above")
                 time.sleep(0.1)
             if pages is not None:
-                module, beside = "tournament_assets.graph.guarded_pages", start.beside.items()
-                places = (each for port, (place, _) in beside for each in (str(port), place))
-                server = (module, *map(str, pages), str(workspace), *places)
+                words = [*pages, workspace, start.location]
+                words += [
+                    word for port, (place, _) in start.beside.items() for word in (port, place)
+                ]
+                server = ("tournament_assets.graph.guarded_pages", *map(str, words))
                 others.append(start.start(*server, keeps_token=True))
             others.append(start.start(*daemon))
             while all(each.poll() is None for each in others):

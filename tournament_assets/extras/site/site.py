@@ -13,9 +13,10 @@ import re
 import secrets
 import shutil
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from tournament_assets.foundation.errors import InputError
@@ -27,6 +28,7 @@ from tournament_assets.foundation.formatting import (
     format_rating,
     join_names,
 )
+from tournament_assets.graph.outputs import Check
 from tournament_assets.ratings.rating_tables import LEVEL
 from tournament_assets.reports.figures.canvas import short_label
 from tournament_assets.reports.figures.figures import spread
@@ -68,14 +70,14 @@ class SiteRun:
     inputs: Mapping[str, str]
 
     @property
-    def stem(self) -> str:
-        """What the page of its tournament and mode is called, without an ending."""
-        return f"{self.tournament}_{self.mode}"
-
-    @property
     def page(self) -> str:
         """The page of its tournament and mode."""
-        return f"{self.stem}.html"
+        return f"{self.tournament}_{self.mode}.html"
+
+    @property
+    def latest_report(self) -> str:
+        """The report of the latest run of its mode, from the index."""
+        return f"latest/{self.tournament}_{self.mode}/report.html"
 
     @property
     def report(self) -> str:
@@ -93,25 +95,6 @@ class SiteRun:
     def day(self) -> str:
         """The day it finished, in UTC."""
         return f"{self.finished_at:%Y-%m-%d}"
-
-
-@dataclass(frozen=True, slots=True)
-class ModeState:
-    """Whether a mode's latest report is as it would be made now.
-
-    Attributes:
-        causes: By cause, the assets that are out of date.
-        rerun: What a rerun sends and costs; empty if nothing is out of date.
-        running: The rerun that is under way, if any.
-        address: The page of Dagster from which a rerun starts.
-        problem: Why the state is unknown; empty if it is known.
-    """
-
-    causes: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    rerun: str = ""
-    running: str = ""
-    address: str = ""
-    problem: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,17 +164,12 @@ def write_site(runs: Sequence[SiteRun], out: Path) -> list[Path]:
     out.parent.mkdir(parents=True, exist_ok=True)
     temporary = out.parent / f".{out.name}.{secrets.token_hex(4)}.partial"
     try:
-        moved = {
-            f"latest/{run.stem}/report.html": _render("moved.html.jinja", report=run.report)
-            for run in latest_runs(runs).values()
-        }
-        for name, text in (site_pages(runs) | moved).items():
-            (temporary / name).parent.mkdir(parents=True, exist_ok=True)
+        for name, text in site_pages(runs).items():
+            temporary.mkdir(exist_ok=True)
             (temporary / name).write_text(text, encoding="utf-8")
-        for run in runs:
-            (temporary / "runs" / run.folder.name).mkdir(parents=True)
-            for name, page in report_files(run).items():
-                shutil.copyfile(page, temporary / name)
+        for name, file in report_files(runs).items():
+            (temporary / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(file, temporary / name)
         if out.exists():
             shutil.rmtree(out)
         temporary.rename(out)
@@ -200,46 +178,45 @@ def write_site(runs: Sequence[SiteRun], out: Path) -> list[Path]:
     return sorted(path for path in out.rglob("*") if path.is_file())
 
 
-def latest_runs(runs: Sequence[SiteRun]) -> dict[str, SiteRun]:
-    """Return the latest run of every page, in the order of the runs."""
-    return {page: next(run for run in runs if run.page == page) for page in _by_page(runs)}
-
-
-def report_files(run: SiteRun) -> dict[str, Path]:
-    """Return the files of a run's report, by their place in the site."""
-    files = sorted(run.folder.glob("report*.html"))
-    return {f"runs/{run.folder.name}/{file.name}": file for file in files}
+def report_files(runs: Sequence[SiteRun]) -> dict[str, Path]:
+    """Return the files of reports by their places: of every run, and of the latest of each mode."""
+    places = {run.report: run for run in runs}
+    places |= {run.latest_report: run for run in reversed(runs)}
+    return {
+        f"{Path(place).parent}/{file.name}": file
+        for place, run in places.items()
+        for file in run.folder.glob("report*.html")
+    }
 
 
 def site_pages(
-    runs: Sequence[SiteRun], states: Mapping[str, ModeState] | None = None
+    runs: Sequence[SiteRun], states: Mapping[str, tuple[Check, str]] = MappingProxyType({})
 ) -> dict[str, str]:
     """Return the pages by file name: the index, and one for each tournament and mode.
 
     Args:
         runs: The runs, the newest first.
-        states: The state of modes by page, where somebody looks while it lasts.
+        states: By page, whether it is up to date now, and where a rerun starts.
     """
-    by_page = _by_page(runs)
-    pages = {
-        "index.html": _render("index.html.jinja", by_page=by_page, runs=runs, states=states or {})
-    }
+    by_page: dict[str, list[SiteRun]] = {}
+    for run in runs:
+        by_page.setdefault(run.page, []).append(run)
+    pages = {"index.html": _render("index.html.jinja", by_page=by_page, runs=runs, states=states)}
     for name, of_page in by_page.items():
         pages[name] = _render(
             "runs.html.jinja",
             latest=of_page[0],
-            state=(states or {}).get(name),
+            state=states.get(name),
             rows=list(zip(of_page, _changes(of_page), strict=True)),
             histories=[_history(of_page[::-1], dimension) for dimension in of_page[0].standings],
         )
     return pages
 
 
-def _by_page(runs: Sequence[SiteRun]) -> dict[str, list[SiteRun]]:
-    by_page: dict[str, list[SiteRun]] = {}
-    for run in runs:
-        by_page.setdefault(run.page, []).append(run)
-    return by_page
+def with_state(report: Path, page: tuple[str, tuple[Check, str]]) -> str:
+    """Return a report, headed by its mode's state and a link to the page of the mode's runs."""
+    head = _render("bar.html.jinja", page=page[0], state=page[1])
+    return report.read_text(encoding="utf-8").replace("<body>", f"<body>\n{head}", 1)
 
 
 def _refuse_another_folder(out: Path) -> None:
@@ -266,7 +243,7 @@ def _read_run(folder: Path) -> SiteRun:
         folder=folder,
         tournament=tournament,
         mode=mode,
-        config=str(manifest.get("config", "")),
+        config=str(manifest["config"]),
         screen=manifest["first_screen"],
         finished_at=datetime.fromisoformat(str(manifest["finished_at"])),
         judge=f"{manifest['judge_model']}, {manifest['judge']}",

@@ -64,33 +64,31 @@ def tables_of(sections: Iterable[SectionRow]) -> tuple[str, ...]:
     return tuple(dict.fromkeys((*READS, *tables_read(FactTables), *own)))
 
 
-SITE_VARIABLE = "TOURNAMENT_SITE_URL"
-"""The environment variable with the address of the site of all reports."""
-_IN_THE_REPORT = {
+_ANCHORS = {
+    **{name: f"#{row.name}" for row in reversed(SECTIONS) for name in row.reads},
+    **dict.fromkeys(("battles", "entrant_responses", "judge_verdicts"), "#battles"),
+    "elo_ratings": "#numbers",
+    "judge_replies": "#cost",
     **dict.fromkeys(("leaderboard", "report", "run_artifacts"), ""),
-    **dict.fromkeys(("battles", "entrant_responses", "judge_verdicts"), "battles"),
-    **{name: row.name for row in reversed(SECTIONS) for name in row.reads if name != "leaderboard"},
-    **dict.fromkeys(("elo_ratings", "elo_traces"), "numbers"),
-    "judge_replies": "cost",
 }
-"""Where a report shows an asset."""
+"""Where in a report an asset is shown."""
 
 
 def page_address(
     plan: TournamentPlan, asset: str, mode: Mode, directory: Path | None = None
 ) -> str | None:
-    """Return the address of the page that shows an asset; None without one.
+    """Return the address of the page that shows an asset, if it is on a site.
 
     Args:
-        directory: Its run's directory; the newest of the mode unless given.
+        directory: The run's; without it, it is the page of the newest run of the mode.
     """
-    site = plan.project.environment.get(SITE_VARIABLE)
-    is_elsewhere = directory is not None and directory.parent != plan.project.folder / "runs"
-    if not site or is_elsewhere or asset not in _IN_THE_REPORT:
+    site = plan.project.environment.get("TOURNAMENT_SITE_URL")
+    if not site or asset not in _ANCHORS:
         return None
-    run = f"latest/{plan.tournament_id}_{mode}" if directory is None else f"runs/{directory.name}"
-    anchor = _IN_THE_REPORT[asset]
-    return f"{site.rstrip('/')}/{run}/report.html{anchor and f'#{anchor}'}"
+    if directory is not None and directory.parent != plan.project.folder / "runs":
+        return None
+    run = f"runs/{directory.name}" if directory else f"latest/{plan.tournament_id}_{mode}"
+    return f"{site.rstrip('/')}/{run}/report.html{_ANCHORS[asset]}"
 
 
 def report(step: Step, tables: Tables) -> Made[WrittenTable[ReportPageRow]]:
