@@ -209,6 +209,26 @@ def test_systems_that_never_met_are_not_said_to_differ() -> None:
     assert claims_of(np.ones((100, 2))).board.best == ()
 
 
+def test_equivalent_has_its_margin_wherever_a_pair_is_shown(tmp_path: Path) -> None:
+    path, page = tmp_path / "battles.jsonl", tmp_path / "page.html"
+    winners = [("model_a", "model_b", *["tie"] * 98)[n % 100] for n in range(400)]
+    rows = [
+        {"question_id": n, "model_a": "ada", "model_b": "bob", "winner": word, "source": "human"}
+        for n, word in enumerate(winners)
+    ]
+    path.write_text("\n".join(map(json.dumps, rows)))
+    margin = "equivalent within ±20 Elo (47.1–52.9 %)"
+    for command in (["claims", "--page", str(page)], ["battles", "rate", "--pairs"]):
+        shown = CliRunner().invoke(main, [*command, str(path)], terminal_width=200)
+        assert shown.exit_code == 0, shown.output
+        assert margin in " ".join(shown.output.split()), command
+    assert margin in page.read_text()
+    (values,) = json.loads(CliRunner().invoke(main, ["claims", str(path), "--json"]).output)
+    assert values["pairs"][0]["claim"] == "equivalent"
+    assert values["margin"]["elo"] == 20
+    assert values["margin"]["share"] == pytest.approx(1 / (1 + 10 ** (-20 / 400)))
+
+
 def test_a_page_escapes_names_and_says_what_the_console_and_json_say(tmp_path: Path) -> None:
     name, path, page = "<b>A</b>", tmp_path / "scores.csv", tmp_path / "page.html"
     lines = [f"i{n},{int(n % 3 > 0)},{int(n % 2)}" for n in range(60)]
