@@ -128,7 +128,7 @@ GAMES = [
     | {"turn": 1}
     for place, pair in enumerate(PAIRS)
 ]
-OF_JUDGEARENA = {
+OF_JUDGEARENA: dict[str, Rows] = {
     # A line for every showing: the models as shown, the preference as if they had not been swapped.
     "shown": [
         {"question_id": place, "model_A": shown[0], "model_B": shown[1], "judge": "gpt", "turn": 1}

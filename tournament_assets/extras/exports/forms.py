@@ -69,7 +69,7 @@ def paper(run: Run) -> dict[str, bytes]:
 
 def parquet(run: Run) -> dict[str, bytes]:
     """The leaderboard and the win rates, with the types of their columns."""
-    pairs = rows_of(WinRateRow, run.win_rates)
+    pairs = [*rows_of(WinRateRow, run.win_rates)]
     return {
         "leaderboard.parquet": encode_parquet(LeaderboardRow, run.frame),
         "win_rates.parquet": encode_parquet(WinRateRow, make_table(WinRateRow, pairs)),

@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import click
 import numpy as np
@@ -161,7 +161,7 @@ def read_verdicts(
 
     judged: set[tuple[Any, ...]] = set()
 
-    def order_of(row: Row) -> str | None:
+    def order_of(row: Row) -> Literal["ab", "ba"] | None:
         if known is not JUDGEARENA or "pref_hard" not in row or row.get("question_id") is None:
             return None if known.name in _UNORDERED else "ab"
         # JudgeArena's runs show model_a first, and write what it said of the swapped pairs below.
@@ -297,9 +297,8 @@ def _settle(
 
 
 def _judgment(key: PairKey, outcome: Outcome, dimension: str) -> Judgment:
-    names = dict(zip(("prompt_id", "sample", "entrant_a", "entrant_b"), key, strict=True))
-    said = {"outcome": outcome, "share": outcome.share, "weight": 1.0, "dimension": dimension}
-    return Judgment.of({**names, **said})
+    prompt_id, sample, a, b = key
+    return Judgment(prompt_id, dimension, a, b, outcome, sample=sample)
 
 
 def _by_first(verdicts: Sequence[Battle]) -> dict[str | None, Battle]:
