@@ -6,7 +6,7 @@ Each holds its values, offers them as a pandas frame, and displays itself in a n
 import base64
 import io
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from operator import attrgetter
 from typing import Any
@@ -41,7 +41,7 @@ from tournament_assets.run_comparison.gate import (
     gate_document,
     gate_sentences,
 )
-from tournament_assets.storage.tables import derive_schema, make_table
+from tournament_assets.storage.tables import make_table
 from tournament_assets.tournament.asset_rows import RatingRow, RequestsRow
 from tournament_assets.tournament.battles import RatingSettings
 
@@ -133,8 +133,8 @@ class Ratings(Shown):
     @cached_property
     def frame(self) -> pd.DataFrame:
         """A row for each dimension, method and model, best first: rows of table "ratings"."""
-        rows = [asdict(row) for each in self.dimensions for row in _rated_models(each)]
-        return _frame(rows, derive_schema(RatingRow))
+        rows = [row for each in self.dimensions for row in _rated_models(each)]
+        return make_table(RatingRow, rows)
 
     def _document(self) -> Document:
         left_out = tuple(f"left out, {why}: {count}" for why, count in self.left_out.items())
@@ -251,15 +251,12 @@ class GateResult(Shown):
 
 
 def _frame_of(rows: Sequence[Any], columns: Mapping[str, _Column]) -> pd.DataFrame:
+    """Make a frame of rows in which missing values stay missing and integers stay integers."""
     schema = pa.schema([(name, kind) for name, (kind, _) in columns.items()])
     values = [{name: read(row) for name, (_, read) in columns.items()} for row in rows]
-    return _frame(values, schema)
-
-
-def _frame(rows: list[dict[str, Any]], schema: pa.Schema) -> pd.DataFrame:
-    """Make a frame of rows in which missing values stay missing and integers stay integers."""
-    table = pa.Table.from_pylist(rows, schema=schema)
-    frame: pd.DataFrame = table.to_pandas(types_mapper=pd.ArrowDtype)
+    frame: pd.DataFrame = pa.Table.from_pylist(values, schema=schema).to_pandas(
+        types_mapper=pd.ArrowDtype
+    )
     return frame
 
 

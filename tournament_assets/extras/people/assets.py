@@ -299,7 +299,14 @@ def _self_preference(
     config, measure = step.plan.config, SELF_PREFERENCE_BY_LABELS
     if config.settles_together(step.mode) or not labels.labels:
         return
-    people = labels.judgments(step.name)
+    people = [
+        Judgment(
+            *(each.prompt_id, step.name, each.first, each.second, Outcome.of_share(each.share)),
+            weight=1 / each.chance,
+            sample=each.sample,
+        )
+        for each in labels.votes
+    ]
     for name, each in self_preferences(step, [*rows_of(VerdictRow, verdicts)], people).items():
         limit = measure.threshold(config.checks)
         yield measure.light(each, limit, dimension=step.name, subject=name)
@@ -396,21 +403,6 @@ class HumanLabels:
                 each.rater,
                 each.pair.chance,
                 each.pair.sample,
-            )
-            for each in self.labels
-        ]
-
-    def judgments(self, dimension: str) -> list[Judgment]:
-        """Return the labels as settled pairs, each for as many as it was drawn from."""
-        return [
-            Judgment(
-                each.pair.prompt_id,
-                dimension,
-                each.pair.entrant_a,
-                each.pair.entrant_b,
-                Outcome.of_share(each.share),
-                weight=1 / each.pair.chance,
-                sample=each.pair.sample,
             )
             for each in self.labels
         ]
