@@ -300,10 +300,10 @@ def _self_preference(
     if config.settles_together(step.mode) or not labels.labels:
         return
     people = [
-        Judgment(
-            *(each.prompt_id, step.name, each.first, each.second, Outcome.of_share(each.share)),
-            weight=1 / each.chance,
-            sample=each.sample,
+        Judgment.of(
+            {"prompt_id": each.prompt_id, "sample": each.sample, "dimension": step.name}
+            | {"entrant_a": each.first, "entrant_b": each.second, "weight": 1 / each.chance}
+            | {"share": each.share, "outcome": Outcome.of_share(each.share)}
         )
         for each in labels.votes
     ]

@@ -297,8 +297,9 @@ def _settle(
 
 
 def _judgment(key: PairKey, outcome: Outcome, dimension: str) -> Judgment:
-    prompt_id, sample, a, b = key
-    return Judgment(prompt_id, dimension, a, b, outcome, sample=sample)
+    names = dict(zip(("prompt_id", "sample", "entrant_a", "entrant_b"), key, strict=True))
+    said = {"outcome": outcome, "share": outcome.share, "weight": 1.0, "dimension": dimension}
+    return Judgment.of({**names, **said})
 
 
 def _by_first(verdicts: Sequence[Battle]) -> dict[str | None, Battle]:

@@ -80,8 +80,9 @@ def _pair(
     names: tuple[str, str, str], *, prompt: str, share: float | None, weight: float, sample: int
 ) -> SettledPair:
     """Return a pair on a dimension, of which the first of two got a share of the win."""
-    outcome = Outcome.of_share(share)
-    return SettledPair(prompt, *names, outcome, weight=weight, share=share, sample=sample)
+    row = dict(zip(("dimension", "entrant_a", "entrant_b"), names, strict=True))
+    about = {"share": share, "weight": weight, "sample": sample}
+    return SettledPair.of({**row, "prompt_id": prompt, "outcome": Outcome.of_share(share), **about})
 
 
 ROWS = (run_of_results,)
