@@ -29,6 +29,7 @@ def test_wrong_input_is_answered_once_with_all_that_helps(
     case, project = CASES[name], tmp_path / "mine"
     write_new_project(project)
     for path, edit in case.get("edits", {}).items():
+        (project / path).parent.mkdir(parents=True, exist_ok=True)
         if isinstance(edit, str):
             (project / path).write_bytes(edit.encode("latin-1"))
         else:

@@ -197,7 +197,7 @@ class Oracle:
                 "elo": elo[name]["mean"],
                 "elo_sem": elo[name]["sem"],
                 "same_answers_as": self._copies_of(name),
-                "judge_model": ", ".join(judges) if self.pairs else "",
+                "judge_model": ", ".join(judges) if self.pairs else None,
                 **({} if self.decisions else places),
             }
         return rows

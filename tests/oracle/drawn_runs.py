@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 from random import Random
 from typing import Any, Literal, get_args
@@ -120,6 +121,8 @@ def _place(text: str) -> int:
 
 _BATCHES: dict[str, list[SubmittedRequest]] = {}
 """What the service keeps, whoever opens it."""
+_NUMBERS = count()
+"""Numbers of batches: judges of a jury make theirs at the same time."""
 
 
 @dataclass
@@ -129,7 +132,7 @@ class DrawnJudges:
     batches: dict[str, list[SubmittedRequest]]
 
     def create_batch(self, requests: Iterable[SubmittedRequest]) -> BatchStatus:
-        batch_id = f"drawn-{len(self.batches)}"
+        batch_id = f"drawn-{next(_NUMBERS)}"
         self.batches[batch_id] = list(requests)
         return self.get_batch(batch_id)
 

@@ -12,6 +12,7 @@ import pytest
 from rich.console import Console
 
 from tournament_assets.audits.first_place import FirstPlaceSupport
+from tournament_assets.foundation.formatting import ABSENT
 from tournament_assets.ratings.rating_methods import WIN_SHARE
 from tournament_assets.reports.csv_tables import write_csv_table
 from tournament_assets.reports.leaderboard import (
@@ -41,8 +42,9 @@ def _build(**tables: object) -> list[LeaderboardRow]:
         "elo_ratings": elo_table(MEANS),
         "ratings": ratings_table(MEANS),
         "win_rates": make_table(WinRateRow, [pair_row("ada", "bob", wins_a=1, wins_b=3)]),
+        "judge_model": "judge-1",
     } | tables
-    return build_leaderboard(**given, judge_model="judge-1", judge_label=LOOPBACK)  # type: ignore[arg-type]
+    return build_leaderboard(**given, judge_label=LOOPBACK)  # type: ignore[arg-type]
 
 
 def _printed(rows: list[LeaderboardRow], *, width: int) -> str:
@@ -65,6 +67,12 @@ def test_rows_fit_the_table_and_name_the_judge() -> None:
     frame = make_table(LeaderboardRow, _build())
     assert set(frame["judge"]) == {LOOPBACK}
     assert set(frame["judge_model"]) == {"judge-1"}
+
+
+def test_where_nothing_was_judged_no_model_is_named() -> None:
+    rows = _build(judge_model="")
+    assert {row.judge_model for row in rows} == {None}
+    assert f"model: {ABSENT}" in _printed(rows, width=100)
 
 
 def test_the_win_rate_is_the_win_share_of_the_ratings_whatever_the_pairs_weigh() -> None:

@@ -131,6 +131,11 @@ def _hint(error: click.ClickException, ctx: click.Context) -> str:
     word = error.message.split(" is not ")[0].split(" (")[-1].split("command ")[-1].strip("'.)")
     kind = getattr(getattr(error, "param", None), "type", None)
     options = [name for each in ctx.command.params for name in each.opts if name[:2] == "--"]
+    if isinstance(error, click.MissingParameter):
+        names = ctx.command_path.partition(" ")[2]
+        lines = map(str.strip, (ctx.command.help or "").splitlines())
+        example = next((line for line in lines if line.startswith(f"tournament {names} ")), "")
+        return f"Write it, as in: {example}" if example else ""
     if isinstance(error, click.NoSuchOption):
         return f"; {expect_one_of(error.option_name, options)}"
     if error.message.startswith("No such command") and isinstance(ctx.command, click.Group):

@@ -74,7 +74,13 @@ def config_option(command: Callable[..., Any]) -> Callable[..., Any]:
     )
     @wraps(command)
     def with_plan(config_path: Path, **options: Any) -> Any:
-        return command(plan=plan_of_mode(config_path, options.get("mode")), **options)
+        plan = plan_of_mode(config_path, options.get("mode"))
+        try:
+            return command(plan=plan, **options)
+        except InputError as error:
+            from tournament_assets.project.config_files import with_lines
+
+            raise InputError(with_lines(plan.shown_path, error.problems)) from None
 
     return with_plan
 

@@ -41,7 +41,8 @@ class InputError(TournamentError):
     """
 
     def __init__(self, problems: str | Iterable[str]) -> None:
-        self.problems = (problems,) if isinstance(problems, str) else tuple(problems)
+        listed = (problems,) if isinstance(problems, str) else problems
+        self.problems = tuple(dict.fromkeys(listed))
         super().__init__("\n".join(self.problems))
 
     def __reduce__(self) -> tuple[type["InputError"], tuple[tuple[str, ...]]]:

@@ -31,8 +31,11 @@ def hint_at(name: str, names: Iterable[str], *, cutoff: float = 0.6) -> str:
     Args:
         cutoff: How close it has to be, from 0 to 1, where 1 is the same.
     """
-    close = get_close_matches(name, list(names), n=1, cutoff=cutoff)
-    return f"; did you mean {close[0]!r}?" if close else ""
+    listed = list(names)
+    close = get_close_matches(name, listed, n=1, cutoff=cutoff)
+    # A part of a name, such as `hf`, has few letters in common with all of it.
+    part = (each for each in listed if len(name) > 1 and name.casefold() in each.casefold())
+    return "".join(f"; did you mean {meant!r}?" for meant in (close or [*part])[:1])
 
 
 def expect_one_of(name: object, names: Iterable[str], *, also: str = "") -> str:

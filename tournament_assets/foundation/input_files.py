@@ -116,10 +116,14 @@ def reading(
 
 def hint_at_path(path: "Path | UPath | Traversable") -> str:
     """Return `; did you mean …?` with what lies there and is named nearly as a missing file."""
-    for missing in (path, *path.parents) if isinstance(path, Path) else ():
-        if missing.parent.is_dir() and os.access(missing.parent, os.R_OK):
-            return hint_at(missing.name, (each.name for each in missing.parent.iterdir()))
-    return ""
+    if not isinstance(path, Path):
+        return ""
+    missing = next(at for at in (path, *path.parents) if at.parent.is_dir())
+    if not os.access(missing.parent, os.R_OK):
+        return ""
+    deeper = sorted(str(at.relative_to(path.parent)) for at in path.parent.glob(f"*/{path.name}"))
+    near = hint_at(missing.name, (entry.name for entry in missing.parent.iterdir()))
+    return near or hint_at(path.name, deeper[-1:])
 
 
 def explain_bytes(content: bytes) -> str:

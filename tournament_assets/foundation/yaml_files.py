@@ -145,8 +145,8 @@ def _follows(detail: Any, other: Any) -> bool:
         case "missing", "extra_forbidden":
             is_alike = bool(hint_at(str(cause[-1]), [str(place[-1])]))
             return is_alike and cause[:-1] == place[:-1]
-        case "literal_error", "float_type":
-            return bool(cause[:-1] == place[:-1])
+        case "literal_error", kind if kind != "literal_error":
+            return str(place[-1]).startswith("literal[") and bool(cause[:-1] == place[:-1])
     return False
 
 
@@ -329,7 +329,12 @@ def _expectation(detail: Any, here: Sequence[Any]) -> str:
     kind, limits = str(detail["type"]), detail.get("ctx", {})
     if kind in ("model_type", "model_attributes_type", "dict_type"):
         keys = sorted({key for member in here for key in _fields_of(member)})
-        return f"expected keys with values{': ' if keys else ''}{', '.join(keys)}"
+        value = detail.get("input")
+        written = (
+            key for member in here for key in _fields_of(member) if _takes(member, key, value)
+        )
+        hint = "".join(f"; write {{{key}: {value}}}" for key in [*written][:1])
+        return f"expected keys with values{': ' if keys else ''}{', '.join(keys)}{hint}"
     if kind in ("tuple_type", "list_type"):
         return "expected a list: a line for each item, after `- `, or [one, another]"
     if kind == "string_pattern_mismatch":
@@ -338,6 +343,14 @@ def _expectation(detail: Any, here: Sequence[Any]) -> str:
     if kind in ("too_short", "string_too_short"):
         return f"expected at least {limits['min_length']} of them"
     return str(detail["msg"]).replace("Input should", "expected it to", 1)
+
+
+def _takes(model: type[BaseModel], key: str, value: object) -> bool:
+    """Whether a value alone, under a key, is all that a model needs."""
+    try:
+        return value is not None and bool(model.model_validate({key: value}))
+    except ValidationError:
+        return False
 
 
 def _explain(detail: Any, model: type[BaseModel], what: str) -> tuple[KeyPath, str]:

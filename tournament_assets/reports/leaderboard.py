@@ -6,7 +6,7 @@ from dataclasses import replace
 import pandas as pd
 
 from tournament_assets.audits.first_place import NOT_FIRST, FirstPlaceSupport
-from tournament_assets.foundation.formatting import format_confidence
+from tournament_assets.foundation.formatting import ABSENT, format_confidence
 from tournament_assets.ratings.comparison_bars import comparison_bars
 from tournament_assets.ratings.rating_methods import BRADLEY_TERRY, WIN_SHARE
 from tournament_assets.reports.claims import Statements, pair_records
@@ -46,6 +46,7 @@ def build_leaderboard(
         ratings: Table "ratings", whose Bradley-Terry ratings order the entrants and whose win
             shares stand beside them.
         win_rates: Table "win_rates".
+        judge_model: The models that judged; empty if none did.
         judge_label: The kind of judge.
         stops: The goal at which judging of a pair stops; None where every pair is judged.
         support: What the first place rests on.
@@ -84,7 +85,7 @@ def build_leaderboard(
                 ),
                 lead_rests_on=lead.prompts,
                 lead_rests_on_at_least=lead.at_least or None,
-                judge_model=judge_model,
+                judge_model=judge_model or None,
                 judge=judge_label,
                 stops=stops,
             )
@@ -180,7 +181,7 @@ def leaderboard_sections(
             ReportSection("", _elo_sentences(members), is_note=True),
         ]
     notes = (
-        *sorted({f"judge: {row.judge_title}; model: {row.judge_model}" for row in rows}),
+        *sorted({f"judge: {row.judge_title}; model: {row.judge_model or ABSENT}" for row in rows}),
         f"rating: Bradley-Terry in Elo points, ties as halves; interval ({share}): whole prompts "
         "resampled.",
         f"places and letters ({share}, all pairs together): within a letter neither of two is "

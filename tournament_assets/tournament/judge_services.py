@@ -90,7 +90,8 @@ class ServiceName:
         """Return the name, or refuse one that no service has."""
         if name not in SERVICES:
             known = " or ".join(map(repr, SERVICES))
-            raise PydanticKnownError("literal_error", {"expected": known})
+            servers = f"({OPENAI_API.name} asks any server that speaks OpenAI's protocol)"
+            raise PydanticKnownError("literal_error", {"expected": f"{known} {servers}"})
         return name
 
     @staticmethod
