@@ -77,7 +77,6 @@ def _settle(
 MT_BENCH = RowFormat(
     name="mt-bench",
     title="MT-bench",
-    kinds=(),
     columns=("model_1", "model_2", "g1_winner", "g2_winner"),
     prompts=("question_id",),
     known=frozenset({"g1_user_prompt", "g1_judgment", "g2_user_prompt", "g2_judgment"}),
@@ -165,7 +164,6 @@ def _winner(preference: float) -> BattleWinner:
 ALPACA_EVAL = RowFormat(
     name="alpaca-eval",
     title="AlpacaEval",
-    kinds=(),
     columns=("generator_1", "generator_2", "preference"),
     prompts=("instruction",),
     below=("input", "context"),
@@ -230,7 +228,6 @@ def _parse_arena_hard(row: Row, options: FormatOptions) -> Iterable[Row | LeftOu
 ARENA_HARD = RowFormat(
     name="arena-hard",
     title="arena-hard",
-    kinds=(),
     columns=("model", "games"),
     prompts=("uid", "question_id"),
     source="llm-judge",
