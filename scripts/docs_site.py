@@ -6,8 +6,10 @@ extension links to its files, whose text is in the site. The example's report is
 it is.
 """
 
+import json
 import os
 import re
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -63,3 +65,17 @@ def on_page_markdown(markdown: str, *, page: Any, **_: Any) -> str:
         return f"`{path.name}`:\n\n```{language}\n{path.read_text()}```"
 
     return _OUTSIDE.sub(name, _SHOWN.sub(show, markdown))
+
+
+def on_post_build(*, config: MkDocsConfig) -> None:
+    """Write what the search of the site reads: every section's page, title and text, once."""
+    folder = Path(config.site_dir)
+    entries = json.loads((folder / "search" / "search_index.json").read_text())["docs"]
+    shutil.rmtree(folder / "search")
+    pages = {row["location"]: row["title"] for row in entries if "#" not in row["location"]}
+    sections = [
+        row | {"page": pages[row["location"].partition("#")[0]]}
+        for row in entries
+        if "#" in row["location"]
+    ]
+    (folder / "search_index.js").write_text(f"window.searchIndex = {json.dumps(sections)};\n")
