@@ -35,10 +35,9 @@ def on_files(files: Files, *, config: MkDocsConfig) -> Files:
 
 
 def on_page_content(html: str, **_: Any) -> str:
-    """Let a keyboard scroll what is wider than the page."""
-    html = html.replace("<pre>", '<pre tabindex="0">')
-    html = html.replace("<table>", '<div class="scroll" tabindex="0"><table>')
-    return html.replace("</table>", "</table></div>")
+    """Let a keyboard scroll a table that is wider than the page."""
+    html = html.replace("<table>", '<section class="scroll" tabindex="0"><table>')
+    return html.replace("</table>", "</table></section>")
 
 
 def on_page_markdown(markdown: str, *, page: Any, **_: Any) -> str:

@@ -78,7 +78,7 @@ def test_axe_finds_nothing_on_any_page_of_the_site(
 ) -> None:
     viewport: Any = {"width": width, "height": 844}
     page = open_page(browser, viewport=viewport, color_scheme=scheme, offline=True)
-    for written in sorted(site.glob("*.html")):
+    for written in sorted({*site.glob("*.html")} - {site / "404.html"}):  # styled by servers alone
         page.goto(written.as_uri())
         assert page.evaluate("document.documentElement.scrollWidth") <= width, written.name
         page.evaluate("document.querySelectorAll('details').forEach((menu) => menu.open = true)")
