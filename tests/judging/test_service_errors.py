@@ -10,7 +10,7 @@ from tournament_assets.judging.settlement.harvest import is_final
 
 AGAIN, PAID, PERSON, NEVER, _ = Remedy
 PAGE = ROOT / "docs" / "judging.md"
-HEAD = "| cause | how it shows | what is done | asked again | what you are told |"
+HEAD = "| cause | how it shows | what is done; *what you are told* | asked again |"
 INVALID = "invalid_request_error"
 
 
@@ -78,12 +78,16 @@ def test_an_error_means_what_its_type_status_and_words_say_together(
 
 
 def table() -> list[str]:
-    """Return the table of causes as the documentation shows it."""
-    rows = [
-        (name, each.shows, each.done, each.remedy.value, each.action or "–")
-        for name, each in CAUSES.items()
+    """Return the table of causes as the documentation shows it: alike ones share a row."""
+    rows: dict[tuple[str, str], list[tuple[str, str]]] = {}
+    for name, each in CAUSES.items():
+        done = f"{each.done}; *{each.action}*" if each.action else each.done
+        rows.setdefault((done, each.remedy.value), []).append((name, each.shows))
+    lines = [
+        f"| {' | '.join([*map('; '.join, zip(*causes, strict=True)), done, again])} |"
+        for (done, again), causes in rows.items()
     ]
-    return [HEAD, "|---|---|---|---|---|", *(f"| {' | '.join(row)} |" for row in rows)]
+    return [HEAD, "|---|---|---|---|", *lines]
 
 
 def test_the_documentation_shows_the_table_of_causes() -> None:
