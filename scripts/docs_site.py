@@ -6,8 +6,10 @@ extension links to its files, whose text is in the site. The example's report is
 it is.
 """
 
+import json
 import os
 import re
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -33,10 +35,9 @@ def on_files(files: Files, *, config: MkDocsConfig) -> Files:
 
 
 def on_page_content(html: str, **_: Any) -> str:
-    """Let a keyboard scroll what is wider than the page."""
-    html = html.replace("<pre>", '<pre tabindex="0">')
-    html = html.replace("<table>", '<div class="scroll" tabindex="0"><table>')
-    return html.replace("</table>", "</table></div>")
+    """Let a keyboard scroll a table that is wider than the page."""
+    html = html.replace("<table>", '<section class="scroll" tabindex="0"><table>')
+    return html.replace("</table>", "</table></section>")
 
 
 def on_page_markdown(markdown: str, *, page: Any, **_: Any) -> str:
@@ -63,3 +64,17 @@ def on_page_markdown(markdown: str, *, page: Any, **_: Any) -> str:
         return f"`{path.name}`:\n\n```{language}\n{path.read_text()}```"
 
     return _OUTSIDE.sub(name, _SHOWN.sub(show, markdown))
+
+
+def on_post_build(*, config: MkDocsConfig) -> None:
+    """Write what the search of the site reads: every section's page, title and text, once."""
+    folder = Path(config.site_dir)
+    entries = json.loads((folder / "search" / "search_index.json").read_text())["docs"]
+    shutil.rmtree(folder / "search")
+    pages = {row["location"]: row["title"] for row in entries if "#" not in row["location"]}
+    sections = [
+        row | {"page": pages[row["location"].partition("#")[0]]}
+        for row in entries
+        if "#" in row["location"]
+    ]
+    (folder / "search_index.js").write_text(f"window.searchIndex = {json.dumps(sections)};\n")

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from axe_playwright_python.base import AXE_FILE_PATH  # type: ignore[import-untyped]
 from axe_playwright_python.sync_playwright import Axe  # type: ignore[import-untyped]
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 from playwright.sync_api import TimeoutError as PlaywrightTimeoutError
@@ -82,10 +83,29 @@ def complaints_of(page: Page) -> list[str]:
     return complaints
 
 
+WIDE: Any = {"width": 1280, "height": 844}
+NARROW: Any = {"width": 390, "height": 844}
+LEVELS = ("wcag2a", "wcag2aa", "wcag2aaa", "wcag21a", "wcag21aa", "wcag22aa")
+ALL_RULES = {"runOnly": [*LEVELS, "best-practice", "experimental"]}
+
+
 def find_violations(page: Page, context: str | None = None) -> list[tuple[str, str]]:
-    """Let axe look at a page, or a part of it; return each rule that is broken, and where."""
-    found = Axe().run(page, context=context).response["violations"]
+    """Let axe look at a page, or a part of it; return each rule that is broken, and where.
+
+    A newer axe than the pinned package has can be named by AXE_SCRIPT: the path of an axe.min.js.
+    """
+    axe = Axe.from_file(os.environ.get("AXE_SCRIPT", AXE_FILE_PATH))
+    found = axe.run(page, context=context, options=ALL_RULES).response["violations"]
     return [(each["id"], each["nodes"][0]["html"]) for each in found]
+
+
+def find_violations_folded_and_unfolded(page: Page) -> list[tuple[str, str]]:
+    """Let axe look at a page as it opens and with all its parts open; nothing may stick out."""
+    folded = find_violations(page)
+    page.evaluate("document.querySelectorAll('details').forEach((part) => part.open = true)")
+    width = page.evaluate("innerWidth")
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    return folded + find_violations(page)
 
 
 def save_screenshot(page: Page, name: str) -> None:

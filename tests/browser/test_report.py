@@ -3,6 +3,7 @@
 import itertools
 import re
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -10,14 +11,19 @@ import pytest
 from playwright.sync_api import Browser, Locator, Page, expect
 
 from tests.browser.pages import (
+    NARROW,
     SCREENSHOTS,
     USES_CHROMIUM,
+    WIDE,
     complaints_of,
     find_violations,
+    find_violations_folded_and_unfolded,
     open_page,
 )
 from tests.reports.builders import audit_row, battle_tables, page_of, render_pages, section_row
+from tournament_assets.reports.battle_pages import lay_out_battles
 from tournament_assets.reports.report_tables import ReportSection, ReportTable
+from tournament_assets.reports.run import page as report_page
 from tournament_assets.tournament.config import ReportConfig
 
 EVIL = '</script><script>window.hacked = 1</script><img src=x onerror="window.hacked = 1"><!--'
@@ -331,13 +337,14 @@ def test_the_winning_response_and_what_was_searched_for_are_marked(read_battle: 
     expect(hits).to_have_text(["aspirin", "75", "aspirin", "75"])
 
 
-@pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (390, "dark")])
-def test_axe_finds_nothing_with_everything_unfolded(
+@pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (390, "dark"), (390, "light")])
+def test_axe_finds_nothing_as_it_opens_and_with_everything_unfolded(
     browser: Browser, report: str, width: int, scheme: Any
 ) -> None:
     viewport: Any = {"width": width, "height": 844}
     opened = open_page(browser, viewport=viewport, color_scheme=scheme, offline=True)
     opened.goto(report)
+    assert find_violations(opened) == []
     results(opened).first.locator("summary").click()
     opened.get_by_role("button", name="Unfold everything").click()
     assert find_violations(opened) == []
@@ -416,6 +423,20 @@ TOO_NARROW = """cells => cells
   .filter((cell) => getComputedStyle(cell).opacity === "1")
   .filter((cell) => cell.scrollWidth > cell.clientWidth + 1)
   .map((cell) => cell.textContent)"""
+
+
+def test_axe_finds_nothing_on_a_page_of_battles(
+    browser: Browser, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(report_page, "lay_out_battles", partial(lay_out_battles, inline_bytes=100))
+    tables = battle_tables(OUTCOMES, dimensions=tuple(DIMENSIONS), prompts=PROMPTS)
+    for name, text in render_pages(page_of(DIMENSIONS, battles=tables)).items():
+        (tmp_path / name).write_text(text)
+    for viewport in (WIDE, NARROW):
+        opened = open_page(browser, viewport=viewport, offline=True)
+        opened.goto((tmp_path / "report_battles_factuality.html").as_uri())
+        assert find_violations_folded_and_unfolded(opened) == []
+        opened.context.close()
 
 
 def test_the_first_screen_holds_the_answer_and_the_top_of_the_ladder(

@@ -5,24 +5,29 @@ import shlex
 import shutil
 import subprocess
 import sys
-from functools import partial
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from collections.abc import Callable, Iterator
 from importlib.util import find_spec
 from pathlib import Path
-from threading import Thread
 from typing import Any
 
 import click
 import pytest
-from playwright.sync_api import Browser, expect
+from playwright.sync_api import Browser, Page, expect
 
-from tests.browser.pages import USES_CHROMIUM, find_violations, open_page
+from tests.browser.pages import USES_CHROMIUM, complaints_of, find_violations, open_page
 from tournament_assets.cli import main as tournament
 
 ROOT = Path(__file__).parents[2]
 with_mkdocs = pytest.mark.skipif(
     find_spec("mkdocs") is None, reason="mkdocs is not installed; `make test` installs it"
 )
+
+
+def in_chromium(test: Callable[..., None]) -> Callable[..., None]:
+    """Mark one test as one that needs a browser."""
+    for mark in USES_CHROMIUM:
+        test = mark(test)
+    return test
 
 
 def build(project: Path, out: Path) -> "subprocess.CompletedProcess[str]":
@@ -53,34 +58,81 @@ def test_the_site_has_every_command_key_and_table_and_the_example(site: Path) ->
     assert (site / "404.html").is_file()
 
 
+@pytest.fixture
+def phone(browser: Browser, site: Path) -> Iterator[Page]:
+    """Open the site's longest page from disk, as wide as a phone, dark, and without a network."""
+    viewport: Any = {"width": 390, "height": 844}
+    page = open_page(browser, viewport=viewport, color_scheme="dark", offline=True)
+    complaints = complaints_of(page)
+    page.goto((site / "configuration.html").as_uri())
+    yield page
+    page.context.close()
+    assert complaints == []
+
+
 @with_mkdocs
-@pytest.mark.parametrize(
-    ("width", "scheme"),
-    [
-        pytest.param(1280, "light", marks=USES_CHROMIUM),
-        pytest.param(390, "dark", marks=USES_CHROMIUM),
-    ],
-)
+@in_chromium
+@pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (390, "dark")])
 def test_axe_finds_nothing_on_any_page_of_the_site(
     browser: Browser, site: Path, width: int, scheme: Any
 ) -> None:
     viewport: Any = {"width": width, "height": 844}
-    page = open_page(browser, viewport=viewport, color_scheme=scheme)
-    with ThreadingHTTPServer(
-        ("127.0.0.1", 0), partial(SimpleHTTPRequestHandler, directory=str(site))
-    ) as server:
-        Thread(target=server.serve_forever, daemon=True).start()
-        try:
-            for written in sorted(site.glob("*.html")):
-                page.goto(f"http://127.0.0.1:{server.server_port}/{written.name}")
-                assert find_violations(page) == [], written.name
-                wide = page.evaluate("document.documentElement.scrollWidth")
-                assert wide <= width, written.name
-            page.goto(f"http://127.0.0.1:{server.server_port}/index.html?q=ledger")
-            expect(page.locator("#mkdocs-search-results article").first).to_contain_text("ledger")
-            page.context.close()
-        finally:
-            server.shutdown()
+    page = open_page(browser, viewport=viewport, color_scheme=scheme, offline=True)
+    for written in sorted({*site.glob("*.html")} - {site / "404.html"}):  # styled by servers alone
+        page.goto(written.as_uri())
+        assert page.evaluate("document.documentElement.scrollWidth") <= width, written.name
+        page.evaluate("document.querySelectorAll('details').forEach((menu) => menu.open = true)")
+        assert find_violations(page) == [], written.name
+    page.goto(f"{(site / 'index.html').as_uri()}?q=ledger")
+    expect(page.locator("#found article").first).to_be_visible()
+    assert find_violations(page) == []
+    page.context.close()
+
+
+@with_mkdocs
+@in_chromium
+def test_on_a_phone_the_pages_and_sections_fold_at_the_top(phone: Page) -> None:
+    bottoms = []
+    for name in ("All pages", "On this page"):
+        menu = phone.locator("summary", has_text=name)
+        box = menu.bounding_box()
+        assert box is not None
+        bottoms.append(box["y"] + box["height"])
+        menu.click()
+        expect(phone.get_by_role("navigation").get_by_role("link").last).to_be_visible()
+        menu.click()
+    assert bottoms[-1] < 200
+    phone.locator("summary", has_text="All pages").click()
+    phone.get_by_role("link", name="Glossary").click()
+    expect(phone.get_by_role("heading", level=1)).to_have_text("Glossary")
+
+
+@with_mkdocs
+@in_chromium
+def test_search_finds_sections_from_disk_and_shows_texts_as_text(phone: Page) -> None:
+    search, results = phone.get_by_label("Search", exact=True), phone.locator("#found article")
+    search.fill("kept <b>")
+    expect(phone.locator("#found h2")).to_contain_text("No section")
+    expect(phone.locator("#found b")).to_have_count(0)
+    search.fill("LEDGER recov")
+    expect(results.first).to_contain_text("ledger: recovery")
+    expect(results.first.locator("mark").first).to_have_text("ledger")
+    search.press("Enter")
+    expect(results.first.get_by_role("link")).to_be_focused()
+    phone.keyboard.press("Enter")
+    expect(phone.locator(":target")).to_contain_text("ledger: recovery")
+
+
+@with_mkdocs
+@in_chromium
+def test_bold_is_bold_and_dark_is_dark(phone: Page) -> None:
+    weights = "names => names.map((name) => Number(getComputedStyle(name).fontWeight))"
+    keys = phone.locator("td strong code").evaluate_all(weights)
+    assert len(keys) > 5
+    assert min(keys) >= 600
+    expect(phone.locator("body")).to_have_css("background-color", "rgb(14, 19, 23)")
+    phone.emulate_media(color_scheme="light")
+    expect(phone.locator("body")).to_have_css("background-color", "rgb(245, 247, 249)")
 
 
 @with_mkdocs

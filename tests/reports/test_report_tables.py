@@ -224,8 +224,10 @@ def test_a_cell_may_look_otherwise_in_html_alone() -> None:
     table = ReportTable(("", "bob"), (("ada", cell),), look="grid")
     assert "| ada | 55 % (n = 9) |" in table_markdown(table)
     page = _html(table, "grid")
-    assert '<td class="r11"><a href="#x?a=&lt;b&gt;" aria-label="of &#34;ada&#34;">' in page
-    assert "55 %<small>n = 9</small></a>" in page
+    # A name that is spoken begins with the text that is seen.
+    spoken = "55 % n = 9: of &#34;ada&#34;"
+    assert f'<td class="r11"><a href="#x?a=&lt;b&gt;" aria-label="{spoken}">' in page
+    assert "55 % <small>n = 9</small></a>" in page
 
 
 def test_a_light_stands_behind_a_state_and_never_behind_a_name() -> None:

@@ -86,7 +86,7 @@ class HtmlText(str):
         html: What HTML shows in place of the text.
         small: Smaller text below it.
         href: The address it links to; empty for none.
-        label: The link's label for screen readers.
+        label: What screen readers say of the link after its text.
         css: Class of the cell.
         light: Class of the light behind the text.
         links: The words of each link that follows, and its address.

@@ -109,7 +109,7 @@ def _win_grid(
             text,
             small=small.replace("n = ", "n\u00a0=\u00a0"),
             href=first_address(links(dimension, entrant=name, versus=other)),
-            label=f"{name} against {other} on {dimension}: {text}, {rate.count}. Read the battles.",
+            label=f"{name} against {other} on {dimension}. Read the battles.",
             css=f"r{round(20 * rate.rate)}",  # blue for winning, orange for losing
         )
 
@@ -291,7 +291,7 @@ def _open_pairs_table(
     def battles(pair: PairStatement) -> str:
         count = pair.record.settled
         href = first_address(links(board.dimension, entrant=pair.upper, versus=pair.lower))
-        label = f"Read the battles of {pair.upper} and {pair.lower} on {board.dimension}"
+        label = f"battles of {pair.upper} and {pair.lower} on {board.dimension}"
         return HtmlText(str(count), f"read all {count}" if href else "", href=href, label=label)
 
     columns = select_columns(PairStatement, *_PAIR_COLUMNS) | {"claim": claim, "battles": battles}

@@ -92,7 +92,7 @@
         const scrolls = target.scrollWidth > target.clientWidth;
         if (!scrolls) for (const name of ["tabindex", "role", "aria-label"]) target.removeAttribute(name);
         else {
-          const caption = target.querySelector("caption, figcaption");
+          const caption = (target.closest("figure") || target).querySelector("caption, figcaption");
           const part = target.closest(".part");
           const names = [part && part.querySelector("summary > :first-child"), caption].filter(Boolean);
           target.setAttribute("tabindex", "0");
@@ -163,7 +163,7 @@
   };
   /* Every character stays, so that what is read is what was judged; only the lines get their looks. */
   const showText = (pieces) => {
-    const box = make("div", { class: "text", dir: "auto", tabindex: "0" });
+    const box = make("article", { class: "text", dir: "auto", tabindex: "0" });
     let group = null;
     let before = "";
     for (const line of linesOf(pieces)) {
@@ -323,7 +323,7 @@
     const OWN = { class: "own", title: "only in this response" };
     const showResponse = (response, words) => {
       if (!textOf(response)) {
-        return make("div", { class: "text", tabindex: "0" }, make("em", {}, "empty"));
+        return make("article", { class: "text", tabindex: "0" }, make("em", {}, "empty"));
       }
       if (words && response.parts.every((part) => typeof part === "string")) {
         return showPieces(words.map(([word, own]) => [word, own && word.trim() ? OWN : null]));
