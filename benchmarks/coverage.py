@@ -28,7 +28,10 @@ from benchmarks.simulated_tournaments import (
     limit_of_bradley_terry,
 )
 from tournament_assets.foundation.estimates import Resampling
-from tournament_assets.ratings.bradley_terry import ResampledWins, bootstrap_bradley_terry
+from tournament_assets.ratings.bradley_terry import (
+    ResampledWins,
+    rate_resamples,
+)
 from tournament_assets.ratings.elo import compute_elo_permutation
 from tournament_assets.ratings.intervals import (
     PercentileInterval,
@@ -88,7 +91,7 @@ def bradley_terry_intervals(
 ) -> dict[str, PercentileInterval]:
     """Return every interval of Bradley-Terry ratings, by name."""
     by_prompt, of_battles = (
-        bootstrap_bradley_terry(matches, resampling=Resampling(n_bootstraps, seed)).ratings
+        rate_resamples(ResampledWins.of(matches, Resampling(n_bootstraps, seed))).ratings
         for matches in (tournament, by_battle(tournament))
     )
     return {
@@ -236,7 +239,7 @@ def claimed_tables(
 
 def _single_differences(tournament: Matches, resampling: Resampling) -> PercentileInterval:
     """Return the interval of each difference, as if no other were looked at, shape (n, n)."""
-    ratings = bootstrap_bradley_terry(tournament, resampling=resampling).ratings
+    ratings = rate_resamples(ResampledWins.of(tournament, resampling)).ratings
     n = ratings.shape[1]
     with np.errstate(invalid="ignore"):
         differences = ratings[:, :, None] - ratings[:, None, :]

@@ -34,6 +34,7 @@ from pathlib import Path
 import torch
 from transformers import PreTrainedModel
 
+from benchmarks.decoded_batches import decode
 from benchmarks.generation_checks import (
     N_DRAWS,
     STEPS,
@@ -52,7 +53,7 @@ from benchmarks.generation_models import (
     bytes_per_step,
 )
 from tournament_assets.generation.hydra.decoded import DecodingMode, DecodingSettings
-from tournament_assets.generation.hydra.decoding import CapturedRounds, decode
+from tournament_assets.generation.hydra.decoding import CapturedRounds
 from tournament_assets.generation.hydra.hydra_model import HydraModel
 
 PROMPT_LENGTH = 64

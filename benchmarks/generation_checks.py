@@ -10,9 +10,10 @@ import torch
 from scipy.stats import chisquare
 from torch import Tensor
 
+from benchmarks.decoded_batches import decode
 from benchmarks.generation_models import N_HEADS, PRESETS, build_models, put_heads_on
 from tournament_assets.generation.hydra.decoded import Decoded, DecodingMode, DecodingSettings
-from tournament_assets.generation.hydra.decoding import CapturedRounds, decode
+from tournament_assets.generation.hydra.decoding import CapturedRounds
 from tournament_assets.generation.hydra.hydra_model import HydraModel
 from tournament_assets.generation.hydra.product_of_experts import jury_probabilities
 from tournament_assets.generation.models.chat_prompts import EncodedPrompt

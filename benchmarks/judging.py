@@ -112,7 +112,7 @@ def judge_tournament(n_entrants: int, folder: Path, url: str) -> tuple[int, int,
         for entrant in entrants
         for prompt in prompts
     }
-    config = load_config(ROOT / "configs" / "tournament1.yaml").config
+    config = load_config(ROOT / "configs" / "examples" / "tournament1.yaml").config
     project = Project(folder=ROOT, environment={})
     totals = {"requests": 0, "batches": 0}
     seconds: list[float] = []

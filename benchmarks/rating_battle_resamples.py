@@ -36,7 +36,7 @@ def bootstrap_battles(
     """Rate the entrants that have a rating on resamples of the battles.
 
     Every battle must stand for itself. Where several share a prompt, these intervals are too
-    narrow, and `bootstrap_bradley_terry` is the one to use.
+    narrow, and `rate_resamples` is the one to use.
 
     Args:
         matches: Wins, losses and ties, each of weight 1.
@@ -45,7 +45,7 @@ def bootstrap_battles(
         initial_rating: What the ratings average to, in Elo points.
 
     Returns:
-        As `bootstrap_bradley_terry`, with every battle as a prompt of its own.
+        As `rate_resamples`, with every battle as a prompt of its own.
 
     Raises:
         InputError: If `n_bootstraps` is less than 1.

@@ -117,6 +117,8 @@ def test_a_run_needs_no_home_of_dagster(
     assert_type(run.frame, pd.DataFrame)
     assert run.directory.parent == project.folder / "runs"
     assert list(run.frame["entrant_id"]) == ["careful", "mixed", "sloppy"]
+    margin = run.win_rates[["margin_elo", "margin_share"]].drop_duplicates()
+    assert margin.values.tolist() == [[20.0, pytest.approx(1 / (1 + 10 ** (-20 / 400)))]]
     assert (project.folder / ".dagster_home").is_dir()
     assert steps[0].startswith("prompt bank")
     assert steps[-1].startswith("leaderboard")

@@ -11,6 +11,8 @@ Environment variables:
     TOURNAMENT_DEVICE       the torch device of generation; CUDA if there is one, unless given
     TOURNAMENT_EXTENSIONS   none starts without extensions (read by foundation/extensions.py, when
                             the first table of rows is imported)
+    TOURNAMENT_SITE_URL     the address of the site of all reports, to which assets link; that of
+                            the site of `tournament ui` there, unless given
     TOURNAMENT_EXECUTOR     what runs the steps of a run: in_process (unless given), multiprocess,
                             celery or kubernetes
     TOURNAMENT_EXECUTOR_CONFIG   a YAML file with settings of that executor

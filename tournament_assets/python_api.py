@@ -28,7 +28,7 @@ from tournament_assets.battles.rating import (
 from tournament_assets.battles.registry import pool_battles, read_battles
 from tournament_assets.foundation.arguments import checked
 from tournament_assets.foundation.errors import InputError
-from tournament_assets.foundation.formatting import expect_one_of
+from tournament_assets.foundation.formatting import expect_one_of, expected_share
 from tournament_assets.graph.plain_runs import PlainRun, run_plainly, run_unrecorded
 from tournament_assets.graph.run_options import RunOptions
 from tournament_assets.preparing.estimates import estimate_tournament
@@ -477,8 +477,14 @@ class Run(Shown):
 
     @cached_property
     def win_rates(self) -> pd.DataFrame:
-        """Wins, losses and ties of every two entrants; columns as in table `win_rates`."""
-        return read_csv_table(WinRateRow, self.directory / "pairwise_winrates.csv")
+        """Wins, losses and ties of every two entrants; columns as in table `win_rates`.
+
+        The last two are the margin within which two are equivalent: `margin_elo`, in Elo points,
+        and `margin_share`, the expected share of the wins of the upper one.
+        """
+        table = read_csv_table(WinRateRow, self.directory / "pairwise_winrates.csv")
+        margin = self.rating_settings.equivalent_within
+        return table.assign(margin_elo=margin, margin_share=expected_share(margin))
 
     @cached_property
     def battles(self) -> pd.DataFrame:

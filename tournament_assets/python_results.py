@@ -5,9 +5,10 @@ Each holds its values, offers them as a pandas frame, and displays itself in a n
 
 import base64
 import io
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
+from operator import attrgetter
 from typing import Any
 
 import pandas as pd
@@ -37,10 +38,10 @@ from tournament_assets.run_comparison.differences import Sameness
 from tournament_assets.run_comparison.gate import (
     Gate,
     Passage,
+    gate_document,
     gate_sentences,
-    gate_table,
 )
-from tournament_assets.storage.tables import derive_schema, make_table
+from tournament_assets.storage.tables import make_table
 from tournament_assets.tournament.asset_rows import RatingRow, RequestsRow
 from tournament_assets.tournament.battles import RatingSettings
 
@@ -132,8 +133,8 @@ class Ratings(Shown):
     @cached_property
     def frame(self) -> pd.DataFrame:
         """A row for each dimension, method and model, best first: rows of table "ratings"."""
-        rows = [asdict(row) for each in self.dimensions for row in _rated_models(each)]
-        return _frame(rows, derive_schema(RatingRow))
+        rows = [row for each in self.dimensions for row in _rated_models(each)]
+        return make_table(RatingRow, rows)
 
     def _document(self) -> Document:
         left_out = tuple(f"left out, {why}: {count}" for why, count in self.left_out.items())
@@ -155,29 +156,26 @@ def _rated_models(ratings: BattleRatings) -> list[RatingRow]:
     ]
 
 
-_COMPARED = pa.schema(
-    [
-        ("dimension", pa.string()),
-        ("entrant_id", pa.string()),
-        ("rank_a", pa.int64()),
-        ("rank_b", pa.int64()),
-        ("mean_a", pa.float64()),
-        ("mean_b", pa.float64()),
-        ("difference", pa.float64()),
-    ]
-)
-_GATED = pa.schema(
-    [
-        ("dimension", pa.string()),
-        ("passage", pa.string()),
-        ("difference", pa.float64()),
-        ("low", pa.float64()),
-        ("high", pa.float64()),
-        ("p_not_worse", pa.float64()),
-        ("p_worse", pa.float64()),
-    ]
-)
-"""Columns of the frames of comparisons and gate results."""
+_Column = tuple[pa.DataType, Callable[[Any], Any]]
+_COMPARED: Mapping[str, _Column] = {
+    "dimension": (pa.string(), attrgetter("dimension")),
+    "entrant_id": (pa.string(), attrgetter("entrant_id")),
+    "rank_a": (pa.int64(), lambda move: move.then and move.then.rank),
+    "rank_b": (pa.int64(), lambda move: move.now and move.now.rank),
+    "mean_a": (pa.float64(), lambda move: move.then and move.then.value),
+    "mean_b": (pa.float64(), lambda move: move.now and move.now.value),
+    "difference": (pa.float64(), attrgetter("difference")),
+}
+_GATED: Mapping[str, _Column] = {
+    "dimension": (pa.string(), attrgetter("test.dimension")),
+    "passage": (pa.string(), attrgetter("passage.value")),
+    "difference": (pa.float64(), attrgetter("test.difference.value")),
+    "low": (pa.float64(), attrgetter("test.difference.low")),
+    "high": (pa.float64(), attrgetter("test.difference.high")),
+    "p_not_worse": (pa.float64(), attrgetter("p_not_worse")),
+    "p_worse": (pa.float64(), attrgetter("p_worse")),
+}
+"""Columns of the frames of comparisons and gate results, and how their values are read."""
 
 
 @dataclass(frozen=True)
@@ -207,19 +205,7 @@ class Comparison(Shown):
         Columns: `dimension`, `entrant_id`, `rank_a`, `rank_b`, `mean_a`, `mean_b`, `difference`; an
         entrant in only one run has no values for the other.
         """
-        rows = [
-            {
-                "dimension": move.dimension,
-                "entrant_id": move.entrant_id,
-                "rank_a": None if move.then is None else move.then.rank,
-                "rank_b": None if move.now is None else move.now.rank,
-                "mean_a": None if move.then is None else move.then.value,
-                "mean_b": None if move.now is None else move.now.value,
-                "difference": move.difference,
-            }
-            for move in self.values.moves
-        ]
-        return _frame(rows, _COMPARED)
+        return _frame_of(self.values.moves, _COMPARED)
 
     def _document(self) -> Document:
         document = comparison_document(self.values, limit=_SHOWN_CHANGES)
@@ -258,32 +244,19 @@ class GateResult(Shown):
 
         Columns: `dimension`, `passage`, `difference`, `low`, `high`, `p_not_worse`, `p_worse`.
         """
-        rows = [
-            {
-                "dimension": each.test.dimension,
-                "passage": each.passage.value,
-                "difference": each.test.difference.value,
-                "low": each.test.difference.low,
-                "high": each.test.difference.high,
-                "p_not_worse": each.p_not_worse,
-                "p_worse": each.p_worse,
-            }
-            for each in self.values.dimensions
-        ]
-        return _frame(rows, _GATED)
+        return _frame_of(self.values.dimensions, _GATED)
 
     def _document(self) -> Document:
-        first, *others = self.sentences
-        asked = self.values.settings
-        table = ReportSection("", tuple(others), (("By dimension", gate_table(self.values)),))
-        title = f"{asked.candidate} against {asked.baseline} ({self.values.run})"
-        return Document(title, [table], (first,))
+        return gate_document(self.values)
 
 
-def _frame(rows: list[dict[str, Any]], schema: pa.Schema) -> pd.DataFrame:
+def _frame_of(rows: Sequence[Any], columns: Mapping[str, _Column]) -> pd.DataFrame:
     """Make a frame of rows in which missing values stay missing and integers stay integers."""
-    table = pa.Table.from_pylist(rows, schema=schema)
-    frame: pd.DataFrame = table.to_pandas(types_mapper=pd.ArrowDtype)
+    schema = pa.schema([(name, kind) for name, (kind, _) in columns.items()])
+    values = [{name: read(row) for name, (_, read) in columns.items()} for row in rows]
+    frame: pd.DataFrame = pa.Table.from_pylist(values, schema=schema).to_pandas(
+        types_mapper=pd.ArrowDtype
+    )
     return frame
 
 

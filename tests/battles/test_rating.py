@@ -9,7 +9,11 @@ from tests.ratings.builders import simulate_judgments
 from tournament_assets.battles.columns import make_battle_table
 from tournament_assets.battles.rating import BattleRatings, rate_table
 from tournament_assets.foundation.estimates import Resampling
-from tournament_assets.ratings.bradley_terry import bootstrap_bradley_terry, fit_bradley_terry
+from tournament_assets.ratings.bradley_terry import (
+    ResampledWins,
+    fit_bradley_terry,
+    rate_resamples,
+)
 from tournament_assets.ratings.elo import compute_elo_permutation, summarise_elo
 from tournament_assets.ratings.intervals import sampling_intervals
 from tournament_assets.ratings.matches import code_judgments
@@ -53,9 +57,7 @@ def test_battles_alone_give_the_numbers_of_the_judgments_to_the_bit() -> None:
             assert (row.order_low, row.order_high) == (result.low, result.high)
             assert row.is_primary is (k_factor == 24.0)
     fitted = fit_bradley_terry(matches, initial_rating=1500.0)
-    resampled = bootstrap_bradley_terry(
-        matches, resampling=Resampling(40, 4), initial_rating=1500.0
-    )
+    resampled = rate_resamples(ResampledWins.of(matches, Resampling(40, 4)), initial_rating=1500.0)
     bradley_terry = {row.entrant_id: row for row in found.ratings}
     for result_bt, bound in zip(fitted, sampling_intervals(resampled, confidence=0.9), strict=True):
         own = bradley_terry[bound.entrant]

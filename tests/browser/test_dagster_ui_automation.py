@@ -5,7 +5,7 @@ A headline that was begun changes what an edit reruns, so the order of what is d
 
 import re
 from collections.abc import Iterator
-from urllib.parse import quote
+from urllib.parse import quote, urlencode
 
 import pytest
 from playwright.sync_api import Page, expect
@@ -19,7 +19,6 @@ from tests.browser.pages import (
 from tests.browser.servers import dagster_dev
 from tests.daemon.daemons import look_often
 from tests.projects import FinishedPilot, SmallProject
-from tournament_assets.graph.automation.reruns import runs_page
 from tournament_assets.project.project_files import prepare_dagster_home
 
 pytestmark = USES_CHROMIUM
@@ -52,7 +51,8 @@ def switch_on(page: Page, url: str, automation: str) -> None:
 
 def runs_tagged(**tags: str) -> str:
     """Return the path of the page of runs with tags whose names begin with `tournament/`."""
-    return runs_page({f"tournament/{name}": value for name, value in tags.items()})
+    filters = (f"tag:tournament/{name}={value}" for name, value in tags.items())
+    return "/runs?" + urlencode({f"q[{place}]": each for place, each in enumerate(filters)})
 
 
 def test_switches_begin_what_they_are_for_and_the_graph_never_offers_tests_of_the_judge(

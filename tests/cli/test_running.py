@@ -120,7 +120,15 @@ def test_a_config_is_read_once_by_whatever_a_command_does(
     ],
     ids=" ".join,
 )
-def test_wrong_usage_is_refused_before_dagster_is_loaded(arguments: list[str], words: str) -> None:
+def test_wrong_usage_is_refused_before_dagster_is_loaded(
+    arguments: list[str], words: str, tmp_path: Path
+) -> None:
+    root = Path(__file__).parents[2]
+    shutil.copytree(root / "configs", tmp_path / "configs")
+    shutil.copytree(root / "rubrics", tmp_path / "rubrics")
+    (tmp_path / "configs" / "examples" / "tournament1.yaml").rename(
+        tmp_path / "configs" / "tournament1.yaml"
+    )
     script = (
         "import sys; from tournament_assets.cli import main\n"
         "heavy = {'dagster', 'torch', 'sqlalchemy'}\n"
@@ -135,8 +143,8 @@ def test_wrong_usage_is_refused_before_dagster_is_loaded(arguments: list[str], w
         [sys.executable, "-c", script, *arguments],
         capture_output=True,
         text=True,
-        cwd=Path(__file__).parents[2],
-        env={**os.environ, "TOURNAMENT_PROJECT": ""},
+        cwd=tmp_path,
+        env={**os.environ, "TOURNAMENT_PROJECT": "", "PYTHONPATH": str(root)},
     )
     assert done.returncode == 2, done.stderr
     assert words in done.stderr
@@ -187,7 +195,7 @@ def test_a_tournament_without_weights_says_what_to_get_and_which_variables_to_se
     needed = ["ANTHROPIC_API_KEY", "HYDRA_ROBUSTNESS", "HYDRA_SECURITY", "OLMO2_7B_INSTRUCT"]
     for variable in needed:
         monkeypatch.delenv(variable, raising=False)
-    config = Path(__file__).parents[2] / "configs" / "tournament1.yaml"
+    config = Path(__file__).parents[2] / "configs" / "examples" / "tournament1.yaml"
     code, output = run("run", "--config", str(config), "--mode", "headline")
     assert code == 2
     unset = re.findall(r"([A-Z0-9_]+) is not set", output)
@@ -240,7 +248,7 @@ def test_an_estimate_needs_neither_weights_nor_key_and_names_the_price(tmp_path:
     root = Path(__file__).parents[2]
     shutil.copytree(root / "configs", tmp_path / "configs")
     shutil.copytree(root / "rubrics", tmp_path / "rubrics")
-    config = tmp_path / "configs" / "tournament1.yaml"
+    config = tmp_path / "configs" / "examples" / "tournament1.yaml"
     code, output = run("estimate", "--config", str(config), "--mode", "headline")
     assert code == 0
     assert "claude-opus-5-5" in output

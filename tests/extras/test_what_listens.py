@@ -29,7 +29,7 @@ def serve_labels() -> None:
 
 
 def serve_pages() -> None:
-    guarded_pages.main(HOST, 0, "")
+    guarded_pages.main(HOST, 0, "", "definitions")
 
 
 SERVERS = [serve_labels, serve_pages, lambda: running.serve(HOST, 0)]

@@ -9,8 +9,9 @@ from safetensors.torch import save_file
 from torch import Tensor
 from transformers import Olmo2Config, Olmo2ForCausalLM
 
+from benchmarks.decoded_batches import decode
 from tournament_assets.generation.hydra.decoded import Decoded, DecodingMode, DecodingSettings
-from tournament_assets.generation.hydra.decoding import Replay, decode
+from tournament_assets.generation.hydra.decoding import Replay
 from tournament_assets.generation.hydra.hydra_model import HydraModel
 from tournament_assets.generation.hydra.shards import (
     PROJECTIONS,

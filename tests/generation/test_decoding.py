@@ -10,14 +10,10 @@ import pytest
 import torch
 from transformers import Olmo2ForCausalLM
 
+from benchmarks.decoded_batches import decode
 from tournament_assets.generation.hydra import rounds
 from tournament_assets.generation.hydra.decoded import Decoded, DecodingMode, DecodingSettings
-from tournament_assets.generation.hydra.decoding import (
-    CapturedRounds,
-    RandomNumbers,
-    decode,
-    draw_numbers,
-)
+from tournament_assets.generation.hydra.decoding import CapturedRounds, RandomNumbers, draw_numbers
 from tournament_assets.generation.hydra.hydra_model import HydraModel
 from tournament_assets.generation.loading import LoadedEntrant
 from tournament_assets.generation.responding import generate_responses

@@ -16,17 +16,16 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
+from benchmarks.decoded_batches import DecodedBatch, decode
 from benchmarks.generation_checks import random_prompts
 from benchmarks.generation_models import N_HEADS, PRESETS, build_models, bytes_per_step
 from tournament_assets.generation.hydra import drafts, hydra_model
 from tournament_assets.generation.hydra.decoded import Decoded, DecodingMode, DecodingSettings
 from tournament_assets.generation.hydra.decoding import (
     CapturedRounds,
-    DecodedBatch,
     DecodingQueue,
     Finished,
     Replay,
-    decode,
     start_rounds,
 )
 from tournament_assets.generation.hydra.hydra_model import HydraModel, Regions

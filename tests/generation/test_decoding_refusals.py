@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
+from benchmarks.decoded_batches import decode
 from tournament_assets.foundation.errors import GenerationError, InputError
 from tournament_assets.generation.hydra.decoded import DecodingMode, DecodingSettings
-from tournament_assets.generation.hydra.decoding import decode
 from tournament_assets.generation.hydra.hydra_model import HydraModel
 from tournament_assets.generation.models.chat_prompts import EncodedPrompt
 
@@ -77,11 +77,6 @@ def test_settings_that_make_no_sense_are_refused(changes: dict[str, Any], proble
 def test_all_problems_of_settings_are_listed_together() -> None:
     refusal = settings_refusal(max_new_tokens=0, temperature=-1.0, beta=-1.0)
     assert len(refusal.splitlines()) == 3
-
-
-def test_a_batch_holds_at_least_one_prompt_and_no_more_than_its_rows() -> None:
-    assert re.findall(r"\d+", decoding_refusal(prompts=[])) == ["0", "4", "1", "4"]
-    assert re.findall(r"\d+", decoding_refusal(n_rows=3)) == ["4", "3", "1", "3"]
 
 
 def test_prompts_that_do_not_fit_are_all_named() -> None:

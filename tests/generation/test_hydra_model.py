@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 from transformers import GPT2Config, GPT2LMHeadModel, Olmo2ForCausalLM
 
+from benchmarks.decoded_batches import decode
 from tournament_assets.foundation.errors import GenerationError, InputError
-from tournament_assets.generation.hydra.decoding import decode
 from tournament_assets.generation.hydra.hydra_model import (
     HydraModel,
     answer_ids,

@@ -11,9 +11,9 @@ import pytest
 import torch
 from torch import Tensor
 
+from benchmarks.decoded_batches import decode
 from tournament_assets.foundation.fingerprints import prompt_seed
 from tournament_assets.generation.hydra.decoded import DecodingMode, DecodingSettings
-from tournament_assets.generation.hydra.decoding import decode
 from tournament_assets.generation.hydra.hydra_model import (
     HydraModel,
     answer_ids,

@@ -181,7 +181,6 @@ def test_a_run_carries_the_tags_that_show_its_rerun(d: Driver) -> None:
         "tournament": "small",
         "mode": "headline",
         "tournament/rerun": FIRST_RERUN,
-        "tournament/scope": "all",
         "tournament/reason": "schedule",
     }
 

@@ -12,7 +12,6 @@ from starlette.types import ASGIApp
 
 from tournament_assets.loopback.batches import BatchStore
 from tournament_assets.loopback.running import build_app
-from tournament_assets.loopback.server import RequestLog
 
 _START_SECONDS = 15.0
 _STOP_SECONDS = 15.0
@@ -81,6 +80,32 @@ class ThreadedServer:
                     f"the loopback judge did not start on {self.url} within {_START_SECONDS:.0f} s"
                 )
             time.sleep(0.005)
+
+
+class RequestLog:
+    """Counts what a server accepted, not what it refused."""
+
+    def __init__(self, store: BatchStore) -> None:
+        self._store = store
+
+    @property
+    def batches(self) -> int:
+        """Batches created, including those found in the directory."""
+        return len(self._store.list_newest_first())
+
+    @property
+    def requests(self) -> int:
+        """Requests in those batches."""
+        return sum(batch.n_requests for batch in self._store.list_newest_first())
+
+    @property
+    def messages(self) -> int:
+        """Direct messages answered."""
+        return self._store.n_messages
+
+    def to_dict(self) -> dict[str, int]:
+        """Return the counters by name."""
+        return {"batches": self.batches, "requests": self.requests, "messages": self.messages}
 
 
 class LoopbackServer(ThreadedServer):

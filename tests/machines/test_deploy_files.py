@@ -26,8 +26,9 @@ from dagster_postgres import DagsterPostgresStorage
 
 from tests.machines.databases import dagster_database
 from tests.machines.workers import DEPLOY, ROOT
-from tournament_assets.definitions import load_project
+from tournament_assets.definitions import build_definitions
 from tournament_assets.graph.resources import build_executor
+from tournament_assets.project.plan import load_plan
 
 DATABASE = dagster_database("postgresql://ada:word@127.0.0.1:5432/dagster")
 INSTANCES = sorted(DEPLOY.glob("*/dagster.yaml"))
@@ -199,7 +200,8 @@ def step_pod(asset: str) -> Mapping[str, Any]:
         "TOURNAMENT_EXECUTOR": "kubernetes",
         "TOURNAMENT_EXECUTOR_CONFIG": str(DEPLOY / "kubernetes" / "executor.yaml"),
     }
-    definitions = load_project(ROOT, environment)
+    plan = load_plan(ROOT / "configs" / "examples" / "tournament1.yaml", environment)
+    definitions = build_definitions([plan], ROOT, environment)
     config = read("kubernetes/executor.yaml")
     name = f"tournament1__{asset}"
     tags = definitions.resolve_assets_def(dg.AssetKey(["tournament1", asset])).op.tags

@@ -10,11 +10,12 @@ from numpy.typing import NDArray
 from tournament_assets.foundation.errors import InputError
 from tournament_assets.foundation.estimates import Resampling
 from tournament_assets.ratings.bradley_terry import (
+    ResampledWins,
     are_strongly_connected,
-    bootstrap_bradley_terry,
     find_standing,
     fit_bradley_terry,
     log_strengths,
+    rate_resamples,
 )
 from tournament_assets.ratings.intervals import sampling_intervals
 from tournament_assets.ratings.matches import Matches, code_judgments
@@ -167,8 +168,8 @@ def test_entrants_apart_from_the_rated_group_get_a_reason() -> None:
 def test_nobody_judged_gives_no_number() -> None:
     results = fit_bradley_terry(code_judgments([], entrants=ENTRANTS))
     assert [(each.value, each.note) for each in results] == [(None, "no judged match")] * 4
-    bootstrap = bootstrap_bradley_terry(
-        code_judgments([], entrants=ENTRANTS), resampling=Resampling(10, 0)
+    bootstrap = rate_resamples(
+        ResampledWins.of(code_judgments([], entrants=ENTRANTS), Resampling(10, 0))
     )
     for interval in sampling_intervals(bootstrap, confidence=0.95):
         assert (interval.low, interval.high) == (None, None)
@@ -193,8 +194,8 @@ def bootstrap_slowly(judgments: list[Judgment], *, n_bootstraps: int) -> NDArray
 def test_intervals_agree_with_a_slow_bootstrap() -> None:
     judgments = simulate_judgments([0.0, 0.3, 0.6, 1.0], n_prompts=25, seed=4)
     slow = bootstrap_slowly(judgments, n_bootstraps=400)
-    fast = bootstrap_bradley_terry(
-        code_judgments(judgments, entrants=ENTRANTS), resampling=Resampling(2000, 0)
+    fast = rate_resamples(
+        ResampledWins.of(code_judgments(judgments, entrants=ENTRANTS), Resampling(2000, 0))
     )
     assert np.isfinite(fast.ratings).all()
     np.testing.assert_allclose(fast.ratings.std(axis=0), slow.std(axis=0), rtol=0.15)
@@ -205,9 +206,7 @@ def test_intervals_agree_with_a_slow_bootstrap() -> None:
 def test_repeating_every_pair_of_a_prompt_makes_no_interval_narrower() -> None:
     judgments = simulate_judgments([0.0, 0.3, 0.6, 1.0], n_prompts=25, seed=4)
     once, fourfold = (
-        bootstrap_bradley_terry(
-            code_judgments(rows, entrants=ENTRANTS), resampling=Resampling(50, 0)
-        )
+        rate_resamples(ResampledWins.of(code_judgments(rows, entrants=ENTRANTS), Resampling(50, 0)))
         for rows in (judgments, judgments * 4)
     )
     np.testing.assert_allclose(once.ratings, fourfold.ratings, atol=1e-8)
@@ -216,7 +215,7 @@ def test_repeating_every_pair_of_a_prompt_makes_no_interval_narrower() -> None:
 def test_a_side_that_resamples_leave_open_has_no_bound() -> None:
     # Nine wins in ten: (9/10)^10 = 35 % of the resamples hold no loss.
     cells = cells_of({("ada", "bob"): 9, ("bob", "ada"): 1}, ("ada", "bob"))
-    bootstrap = bootstrap_bradley_terry(cells, resampling=Resampling(2000, 0))
+    bootstrap = rate_resamples(ResampledWins.of(cells, Resampling(2000, 0)))
     assert np.isinf(bootstrap.ratings).any(axis=1).mean() == pytest.approx(0.9**10, abs=0.04)
     ada, bob = sampling_intervals(bootstrap, confidence=0.95)
     assert ada.high is None
@@ -228,7 +227,7 @@ def test_a_side_that_resamples_leave_open_has_no_bound() -> None:
 
 def test_few_open_resamples_are_counted_and_leave_the_bounds() -> None:
     cells = cells_of({("ada", "bob"): 25, ("bob", "ada"): 5}, ("ada", "bob"))
-    bootstrap = bootstrap_bradley_terry(cells, resampling=Resampling(2000, 0))
+    bootstrap = rate_resamples(ResampledWins.of(cells, Resampling(2000, 0)))
     assert 0 < np.isinf(bootstrap.ratings).any(axis=1).sum() < 50
     for interval in sampling_intervals(bootstrap, confidence=0.95):
         assert interval.low is not None
@@ -248,7 +247,7 @@ def test_a_group_left_by_a_resample_keeps_its_place() -> None:
         }
     )
     point = np.array([result.value or math.nan for result in fit_bradley_terry(cells)])
-    bootstrap = bootstrap_bradley_terry(cells, resampling=Resampling(300, 0))
+    bootstrap = rate_resamples(ResampledWins.of(cells, Resampling(300, 0)))
     missed = np.isneginf(bootstrap.ratings[:, 3])
     assert missed.sum() == (~np.isfinite(bootstrap.ratings)).any(axis=1).sum() > 0
     means = bootstrap.ratings[missed][:, :3].mean(axis=1)
@@ -257,7 +256,7 @@ def test_a_group_left_by_a_resample_keeps_its_place() -> None:
 
 def test_unrated_entrants_have_no_interval() -> None:
     cells = cells_of({("ada", "bob"): 9, ("bob", "ada"): 8, ("cyd", "bob"): 2})
-    bootstrap = bootstrap_bradley_terry(cells, resampling=Resampling(200, 0))
+    bootstrap = rate_resamples(ResampledWins.of(cells, Resampling(200, 0)))
     ada, _, cyd, dee = sampling_intervals(bootstrap, confidence=0.9)
     assert ada.low is not None
     assert (cyd.low, cyd.high) == (dee.low, dee.high) == (None, None)
@@ -269,8 +268,7 @@ def test_the_same_seed_gives_the_same_resamples_and_another_seed_does_not() -> N
     )
     assert are_strongly_connected(cells.wins[None]).all()
     first, again, other = (
-        bootstrap_bradley_terry(cells, resampling=Resampling(20, seed)).ratings
-        for seed in (0, 0, 1)
+        rate_resamples(ResampledWins.of(cells, Resampling(20, seed))).ratings for seed in (0, 0, 1)
     )
     np.testing.assert_array_equal(first, again)
     assert not np.array_equal(first, other)
@@ -278,7 +276,7 @@ def test_the_same_seed_gives_the_same_resamples_and_another_seed_does_not() -> N
 
 def test_no_resamples_are_refused() -> None:
     with pytest.raises(InputError, match="n_bootstraps is 0"):
-        bootstrap_bradley_terry(code_judgments([], entrants=ENTRANTS), resampling=Resampling(0, 0))
+        rate_resamples(ResampledWins.of(code_judgments([], entrants=ENTRANTS), Resampling(0, 0)))
 
 
 def table(n_entrants: int, *beats: tuple[int, int]) -> NDArray[np.float64]:

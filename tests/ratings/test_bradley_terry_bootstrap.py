@@ -17,7 +17,6 @@ from tournament_assets.ratings.bradley_terry import (
     ResampledWins,
     SimplifiedNewton,
     are_strongly_connected,
-    bootstrap_bradley_terry,
     fit_bradley_terry,
     log_strengths,
     rate_resamples,
@@ -78,7 +77,7 @@ def test_every_row_of_the_bootstrap_is_the_fit_of_its_copied_prompts(
     judgments: list[Judgment], seed: int
 ) -> None:
     matches = code_judgments(judgments, entrants=ENTRANTS)
-    bootstrap = bootstrap_bradley_terry(matches, resampling=Resampling(4, seed))
+    bootstrap = rate_resamples(ResampledWins.of(matches, Resampling(4, seed)))
     everything = fit_bradley_terry(matches)
     rated = [each.value is not None for each in everything]
     assert np.isnan(bootstrap.ratings[:, ~np.array(rated)]).all()
@@ -124,7 +123,7 @@ def test_equal_resamples_are_rated_once_and_as_each_would_be_alone(
         return rate(wins)
 
     monkeypatch.setattr(bradley_terry, "log_strengths", count)
-    together = bootstrap_bradley_terry(matches, resampling=Resampling(400, 3))
+    together = rate_resamples(ResampledWins.of(matches, Resampling(400, 3)))
     np.testing.assert_allclose(together.ratings, alone, rtol=1e-9)
     # Of four prompts there are 35 resamples, and few of them leave anything unconnected.
     is_open = ~np.isfinite(together.ratings).all(axis=1)

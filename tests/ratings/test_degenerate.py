@@ -11,7 +11,11 @@ import pytest
 
 from tournament_assets.foundation.errors import InputError
 from tournament_assets.foundation.estimates import Resampling
-from tournament_assets.ratings.bradley_terry import bootstrap_bradley_terry, fit_bradley_terry
+from tournament_assets.ratings.bradley_terry import (
+    ResampledWins,
+    fit_bradley_terry,
+    rate_resamples,
+)
 from tournament_assets.ratings.covariates import fit_controlled
 from tournament_assets.ratings.davidson import fit_davidson
 from tournament_assets.ratings.elo import (
@@ -200,7 +204,7 @@ def test_bradley_terry_rates_only_the_connected(case: Case) -> None:
     results = fit_bradley_terry(preferences)
     found = letters([each.value for each in results], [each.note for each in results])
     assert found == case.bradley_terry
-    bootstrap = bootstrap_bradley_terry(preferences, resampling=Resampling(200, 0))
+    bootstrap = rate_resamples(ResampledWins.of(preferences, Resampling(200, 0)))
     intervals = sampling_intervals(bootstrap, confidence=0.95)
     bounded = "".join("-" if each.low is None and each.high is None else "I" for each in intervals)
     assert bounded == case.bradley_terry_interval
@@ -244,7 +248,7 @@ def test_side_by_side_nobody_is_ranked_without_a_rating(case: Case) -> None:
     for row in rating_rows(evidence, methods, dimension="d"):
         if row.method in methods:
             assert (row.rating is None) == (row.rank is None) == (row.note is not None)
-    bootstrap = bootstrap_bradley_terry(preferences, resampling=Resampling(200, 0))
+    bootstrap = rate_resamples(ResampledWins.of(preferences, Resampling(200, 0)))
     ratings = [each.value for each in fit_bradley_terry(preferences)]
     separated = separate_entrants(bootstrap, ratings=ratings, confidence=0.95)
     unrated = {case.entrants[index] for index, rating in enumerate(ratings) if rating is None}

@@ -7,7 +7,10 @@ from scipy.special import stdtrit
 
 from tournament_assets.foundation.errors import InputError
 from tournament_assets.foundation.estimates import Resampling
-from tournament_assets.ratings.bradley_terry import bootstrap_bradley_terry
+from tournament_assets.ratings.bradley_terry import (
+    ResampledWins,
+    rate_resamples,
+)
 from tournament_assets.ratings.intervals import (
     BootstrapRatings,
     draw_prompts,
@@ -27,8 +30,8 @@ def test_tied_prompts_are_drawn_too() -> None:
     decisive = wins({("ada", "bob"): 10, ("bob", "ada"): 10})
     tied = [tie("ada", "bob", f"q{index}") for index in range(60)]
     without, with_ties = (
-        bootstrap_bradley_terry(
-            code_judgments(judgments, entrants=ENTRANTS[:2]), resampling=Resampling(400, 0)
+        rate_resamples(
+            ResampledWins.of(code_judgments(judgments, entrants=ENTRANTS[:2]), Resampling(400, 0))
         )
         for judgments in (decisive, decisive + tied)
     )
@@ -43,7 +46,7 @@ def test_pairs_of_one_prompt_are_drawn_together() -> None:
     judgments = [win("ada", "bob", "p0")] * 10 + [win("bob", "ada", "p1")] * 10
     judgments += [tie("ada", "bob", "p2")] * 10
     matches = code_judgments(judgments, entrants=ENTRANTS[:2])
-    ratings = bootstrap_bradley_terry(matches, resampling=Resampling(500, 0)).ratings[:, 0]
+    ratings = rate_resamples(ResampledWins.of(matches, Resampling(500, 0))).ratings[:, 0]
     shares = 1 / (1 + 10 ** (-2 * (ratings - 1400) / 400))
     sixths = shares[np.isfinite(ratings)] * 6
     np.testing.assert_allclose(sixths, np.round(sixths), atol=1e-6)
@@ -53,7 +56,7 @@ def test_pairs_of_one_prompt_are_drawn_together() -> None:
 def test_an_entrant_without_a_match_has_no_interval() -> None:
     matches = code_judgments(wins({("ada", "bob"): 6, ("bob", "ada"): 4}), entrants=ENTRANTS)
     intervals = sampling_intervals(
-        bootstrap_bradley_terry(matches, resampling=Resampling(100, 0)), confidence=0.95
+        rate_resamples(ResampledWins.of(matches, Resampling(100, 0))), confidence=0.95
     )
     assert [interval.low is None for interval in intervals] == [False, False, True, True]
     assert [interval.high is None for interval in intervals] == [False, False, True, True]
@@ -62,7 +65,7 @@ def test_an_entrant_without_a_match_has_no_interval() -> None:
 def test_one_prompt_or_none_has_no_interval() -> None:
     for judgments in ([win("ada", "bob"), win("bob", "cyd")], []):
         matches = code_judgments(judgments, entrants=ENTRANTS)
-        bootstrap = bootstrap_bradley_terry(matches, resampling=Resampling(100, 0))
+        bootstrap = rate_resamples(ResampledWins.of(matches, Resampling(100, 0)))
         for interval in sampling_intervals(bootstrap, confidence=0.95):
             assert (interval.low, interval.high) == (None, None)
 
@@ -95,7 +98,7 @@ def test_as_many_prompts_are_drawn_as_there_are() -> None:
 def test_no_resample_is_refused() -> None:
     matches = code_judgments([win("ada", "bob")], entrants=ENTRANTS)
     with pytest.raises(InputError, match="n_bootstraps is 0"):
-        bootstrap_bradley_terry(matches, resampling=Resampling(0, 0))
+        rate_resamples(ResampledWins.of(matches, Resampling(0, 0)))
 
 
 def test_the_interval_grows_as_students_t_does() -> None:

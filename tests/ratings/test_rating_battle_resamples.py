@@ -13,7 +13,11 @@ from benchmarks.rating_battle_resamples import (
 )
 from tournament_assets.foundation.errors import InputError
 from tournament_assets.foundation.estimates import Resampling
-from tournament_assets.ratings.bradley_terry import bootstrap_bradley_terry, log_strengths
+from tournament_assets.ratings.bradley_terry import (
+    ResampledWins,
+    log_strengths,
+    rate_resamples,
+)
 from tournament_assets.ratings.matches import Matches, code_judgments
 
 from .builders import ENTRANTS, tie, win
@@ -109,8 +113,8 @@ def test_battles_on_prompts_of_their_own_spread_as_their_prompts_do() -> None:
         type(each)(f"p{index}", each.dimension, each.entrant_a, each.entrant_b, each.outcome)
         for index, each in enumerate(judgments)
     ]
-    by_prompt = bootstrap_bradley_terry(
-        code_judgments(judgments, entrants=ENTRANTS[:2]), resampling=Resampling(4000, 0)
+    by_prompt = rate_resamples(
+        ResampledWins.of(code_judgments(judgments, entrants=ENTRANTS[:2]), Resampling(4000, 0))
     ).ratings[:, 0]
     by_battle = bootstrap_battles(
         counts_of(np.array([[0, 40], [20, 0]]), np.array([[0, 30], [30, 0]])),

@@ -9,7 +9,10 @@ import pytest
 from tournament_assets.audits.agreement import share_by_prompt
 from tournament_assets.audits.non_inferiority import prompt_scores
 from tournament_assets.foundation.estimates import Resampling
-from tournament_assets.ratings.bradley_terry import bootstrap_bradley_terry
+from tournament_assets.ratings.bradley_terry import (
+    ResampledWins,
+    rate_resamples,
+)
 from tournament_assets.ratings.matches import code_judgments, code_samples, pairwise_winrates
 from tournament_assets.ratings.rating_evidence import Evidence
 from tournament_assets.ratings.rating_methods import (
@@ -179,8 +182,8 @@ def test_intervals_by_prompt_cover_and_those_by_sample_do_not() -> None:
             assert high is not None
             covered[name] += low < 1400 < high
         if number % 4 == 0:
-            drawn = bootstrap_bradley_terry(
-                code_judgments(judgments, entrants=PAIR), resampling=Resampling(200, number)
+            drawn = rate_resamples(
+                ResampledWins.of(code_judgments(judgments, entrants=PAIR), Resampling(200, number))
             ).ratings[:, 0]
             low, high = np.quantile(drawn, [0.025, 0.975])
             covered["bootstrap"] += low < 1400 < high

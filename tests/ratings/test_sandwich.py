@@ -7,8 +7,9 @@ from tournament_assets.foundation.errors import InputError
 from tournament_assets.foundation.estimates import Resampling
 from tournament_assets.ratings.bradley_terry import (
     ELO_PER_NAT,
-    bootstrap_bradley_terry,
+    ResampledWins,
     find_standing,
+    rate_resamples,
 )
 from tournament_assets.ratings.matches import Matches, code_judgments
 from tournament_assets.ratings.sandwich import sandwich_bradley_terry
@@ -200,7 +201,7 @@ def test_independent_battles_have_the_same_error_either_way_and_by_bootstrap() -
     )
     per_battle = errors_of(battles_apart(preferences))
     np.testing.assert_allclose(errors_of(preferences), per_battle)
-    resampled = bootstrap_bradley_terry(preferences, resampling=Resampling(4000, 0)).ratings
+    resampled = rate_resamples(ResampledWins.of(preferences, Resampling(4000, 0))).ratings
     np.testing.assert_allclose(resampled.std(axis=0, ddof=1), per_battle, rtol=0.03)
 
 
@@ -208,7 +209,7 @@ def test_shared_prompts_have_the_error_of_a_bootstrap_of_prompts() -> None:
     preferences = code_judgments(
         simulate_judgments([0.0, 0.3, 0.6, 1.0], n_prompts=200, seed=4), entrants=ENTRANTS
     )
-    resampled = bootstrap_bradley_terry(preferences, resampling=Resampling(3000, 0)).ratings
+    resampled = rate_resamples(ResampledWins.of(preferences, Resampling(3000, 0))).ratings
     np.testing.assert_allclose(resampled.std(axis=0, ddof=1), errors_of(preferences), rtol=0.05)
 
 

@@ -1,5 +1,8 @@
 import os
+from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
+from pkgutil import resolve_name
 
 import pytest
 
@@ -12,6 +15,7 @@ from tournament_assets.serving.ui_server import (
     browsing_command,
     refuse_place,
     server_start,
+    with_pages_beside,
 )
 from tournament_assets.serving.web_access import listen
 
@@ -59,6 +63,26 @@ def test_pages_for_other_machines_need_a_token_and_a_free_port() -> None:
     with pytest.raises(InputError, match=TOKEN_VARIABLE):
         refuse_place("0.0.0.0", 0, {TOKEN_VARIABLE: ""})  # noqa: S104
     refuse_place("0.0.0.0", 0, {TOKEN_VARIABLE: "a token of sixteen"})  # noqa: S104
+
+
+def test_pages_beside_take_the_next_free_ports_and_the_definitions_know_where(
+    tmp_path: Path,
+) -> None:
+    start = server_start(write_new_project(tmp_path / "mine").config, {})
+    with listen("127.0.0.1", 0) as pages:
+        port = pages.getsockname()[1]
+        with suppress(InputError), listen("127.0.0.1", port + 1):
+            served = with_pages_beside(start, port)
+            assert port + 1 not in served.beside
+    served = with_pages_beside(start, port)
+    (number,) = served.beside
+    assert number != port
+    place, _ = served.beside[number]
+    assert callable(resolve_name(place))
+    assert served.environment["TOURNAMENT_SITE_URL"] == f"http://127.0.0.1:{number}"
+    chosen = replace(start, environment={"TOURNAMENT_SITE_URL": "https://ada.example/site"})
+    served = with_pages_beside(chosen, port)
+    assert served.environment["TOURNAMENT_SITE_URL"] == "https://ada.example/site"
 
 
 def test_a_home_that_is_set_is_taken(tmp_path: Path) -> None:

@@ -187,8 +187,7 @@ def test_a_schedule_is_stopped_until_somebody_turns_it_on(project: SmallProject)
     assert schedule.default_status is dg.DefaultScheduleStatus.STOPPED
     assert (schedule.cron_schedule, schedule.execution_timezone) == tuple(wanted.values())
     assert schedule.job_name == "small_run"
-    link = "/runs?q[0]=tag%3Atournament%3Dsmall&q[1]=tag%3Atournament%2Freason%3Dschedule"
-    assert link in (schedule.description or "")
+    assert "runs of small_run" in (schedule.description or "")
 
 
 def test_a_cron_without_five_fields_is_refused_with_its_line(project: SmallProject) -> None:

@@ -336,7 +336,6 @@ def describe_noise(noise: PromptNoise, *, dimension: str, stratum: str) -> Promp
         is_finding=ratio is not None and ratio < _NOISY,
         prompt_id=noise.prompt_id,
         stratum=stratum,
-        entrants=(),
         value=ratio,
         count=noise.n_disagreements,
         total=noise.n_judged,
@@ -377,7 +376,6 @@ def describe_influence(
         yield finding(
             kind=FindingKind.CONNECTS,
             is_finding=True,
-            entrants=(),
             sentence=(
                 f"Without {prompt_id} the wins no longer connect all rated entrants, so an "
                 "entrant has no rating without this prompt."

@@ -490,6 +490,9 @@ def _tally(part: pa.Table) -> dict[str, int]:
     """Return how many battles there are, and how many of each kind that is reported."""
     present = {name: part.column(name) for name in part.column_names}
 
+    # A showing weighs as its verdict does, and a settled pair as many pairs as it stands for.
+    is_settled = present["presentation"].is_null() if "presentation" in present else pa.scalar(True)
+
     def count(name: str, test: Callable[[pa.ChunkedArray], pa.ChunkedArray]) -> int:
         if name not in present:
             return 0
@@ -501,6 +504,7 @@ def _tally(part: pa.Table) -> dict[str, int]:
         "inconsistent": count("inconsistent", lambda column: column),
         "without_prompt": present["question_id"].null_count,
         "weighted": count("weight", lambda column: pc.not_equal(column, 1.0)),
+        "stopped": count("weight", lambda column: pc.and_(pc.not_equal(column, 1.0), is_settled)),
         "sampled": count("sample", lambda column: pc.not_equal(column, 1)),
         "soft": int(np.count_nonzero(finer_preferences(part))),
     }

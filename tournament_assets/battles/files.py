@@ -177,7 +177,7 @@ def _truth_of(cell: str) -> Json:
 
 _CELLS: Mapping[str, Callable[[str], Json]] = {
     **dict.fromkeys(("sample", "turn", "weight", "pref", "preference"), _number_of),
-    "inconsistent": _truth_of,
+    **dict.fromkeys(("inconsistent", "swapped"), _truth_of),
 }
 """What the texts in the cells of a column stand for, where they are no texts."""
 

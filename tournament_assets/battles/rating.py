@@ -183,7 +183,7 @@ def _rate(
         samples=apart,
         responses=responses,
         # Where weights say that pairs stopped early, resampling ignores when they did.
-        tells_apart=not tally["weighted"],
+        tells_apart=not tally["stopped"],
     )
     ratings = rating_rows(evidence, [name for name in methods if name != ELO], dimension=label)
     if table is not None:
@@ -219,7 +219,9 @@ def _rate(
             for name, gain, n in zip(apart.entrants, gained, met.sum(axis=1), strict=True)
             if n
         },
-        pairs=tuple(claimed(fared, evidence.standings)) if pairs else (),
+        pairs=tuple(claimed(fared, evidence.standings) if evidence.tells_apart else fared)
+        if pairs
+        else (),
     )
 
 

@@ -41,6 +41,7 @@ from tournament_assets.serving.ui_server import (
     refuse_place,
     serve,
     server_start,
+    with_pages_beside,
 )
 from tournament_assets.serving.web_access import address_of
 from tournament_assets.tournament.config import TournamentConfig
@@ -276,7 +277,8 @@ def _escape(text: str) -> str:
 def ui_command(config_path: Path | None, host: str, port: int, daemon: bool) -> None:
     """Serve the graph and its runs in the browser, and fire schedules and sensors.
 
-    It is Dagster's own UI, with the runs of `tournament run`. In a Dagster project that has the
+    It is Dagster's own UI, with the runs of `tournament run`, and on the next free port the site of
+    all reports. In a Dagster project that has the
     tournament as a component, it serves all of that project. No other site's page can use it.
     Ctrl-C ends it.
     """
@@ -285,7 +287,10 @@ def ui_command(config_path: Path | None, host: str, port: int, daemon: bool) -> 
         echo("the daemon, without pages; Ctrl-C ends it")
     else:
         refuse_place(host, port, start.environment)
+        start = with_pages_beside(start, port)
         echo(f"{address_of(host, port)}, in a few seconds; Ctrl-C ends it")
+        for number, (_, words) in start.beside.items():
+            echo(f"{address_of('127.0.0.1', number)}: {words}")
         if start.environment.get(TOKEN_VARIABLE):
             echo(f"add /?token= and the secret in {TOKEN_VARIABLE} to it, once per browser")
     sys.stdout.flush()

@@ -9,6 +9,7 @@ that is missing adds nothing.
 |---|---|---|
 | `commands` | by name (`bank`, `ledger import`), its place in the top package, its help | `cli` |
 | `archive_readers` | by name, readers of another harness's scored runs | `extras/archives` |
+| `pages` | by name, the place of an application, its help | `serving/ui_server.py` |
 | `configs` | by title, the model of a file of its own | `tournament configuration` |
 | `config_keys` | models of keys of a tournament's config | `tournament/config.py` |
 | `mode_keys` | models of keys of a mode in a tournament's config | `tournament/config.py` |
@@ -68,7 +69,7 @@ RowKind = Literal[
     "sensors",
     "services",
 ]
-KindByName = Literal["archive_readers", "commands", "configs", "prices"]
+KindByName = Literal["archive_readers", "commands", "configs", "pages", "prices"]
 _BY_NAME = tuple(f".{kind}" for kind in get_args(KindByName))
 
 

@@ -164,6 +164,19 @@ def format_margin(points: float) -> str:
     return f"{points:g} Elo points (an expected win share of {ends})"
 
 
+def format_claim(claim: str | None, margin: float) -> str:
+    """Return what is claimed of two, for a cell; that they are equivalent, with the margin.
+
+    Args:
+        claim: The word of a table, such as `a_better`; None where one has no rank.
+        margin: The largest difference that does not matter, in Elo points.
+    """
+    if claim != "equivalent":
+        return (claim or "").replace("_", " ")
+    ends = f"{100 * expected_share(-margin):.1f}–{format_share(expected_share(margin))}"
+    return f"{claim} within ±{margin:g} Elo ({ends})"
+
+
 def format_gap(points: float) -> str:
     """Return a difference between two ratings in words."""
     if points < 1:

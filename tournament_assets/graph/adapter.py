@@ -22,6 +22,7 @@ from tournament_assets.foundation.errors import WorkError
 from tournament_assets.foundation.fingerprints import fingerprint
 from tournament_assets.foundation.json_lines import JsonObject
 from tournament_assets.graph.assets.judging import rubrics_told
+from tournament_assets.graph.assets.publishing import page_address
 from tournament_assets.graph.outputs import Check, Made, Markdown, as_stored
 from tournament_assets.graph.partitions import (
     Edge,
@@ -187,6 +188,10 @@ def log_made(
     if row.stored_as != "folder":
         path = path_of(upath.UPath(plan.project.storage), plan, row, str(key))
         metadata["path"] = dg.MetadataValue.path(str(path))
+    mode = str(key).rpartition("|")[2]
+    address = page_address(plan, row.name, mode, made.metadata.get("directory"))
+    if address:
+        metadata["page"] = dg.MetadataValue.url(address)
     axes = key.keys_by_dimension if isinstance(key, dg.MultiPartitionKey) else {}
     materialization = dg.AssetMaterialization(
         asset_key=asset_key(plan, row.name),
@@ -606,10 +611,15 @@ def _metadata_value(value: Any) -> Any:
 def _described(plan: TournamentPlan, row: AssetRow) -> dict[str, Any]:
     """Return what the definition of an asset says, whoever makes it."""
     columns = _column_schema(row.row_type) if row.is_table else {}
+    pages = {
+        f"page_{mode}": dg.MetadataValue.url(address)
+        for mode in plan.config.mode_names
+        if (address := page_address(plan, row.name, mode))
+    }
     return {
         "group_name": plan.group(row.stage),
         "partitions_def": partitions_over(plan.config, row.axes),
-        "metadata": {**columns, **_code_references(plan, row)},
+        "metadata": {**columns, **pages, **_code_references(plan, row)},
     }
 
 

@@ -18,8 +18,8 @@ from filelock import FileLock
 from tournament_assets.ledger.leases import has_died
 from tournament_assets.project.project_files import hide_databases
 
-PROCESS_TAG = "tournament/process"
-"""Whose run it is: what `own_identity` says."""
+PROCESS_TAG = ".dagster/tournament_process"
+"""Whose run it is: what `own_identity` says. The UI shows no tag that begins like this."""
 
 _POOLS = ("NullPool", "QueuePool", "SingletonThreadPool", "StaticPool")
 """SQLAlchemy's pools log whatever arrives while they close a connection, and raise it."""

@@ -14,7 +14,9 @@ from typing import Any, cast
 
 import dagster as dg
 
+from tournament_assets.foundation.errors import TournamentError
 from tournament_assets.foundation.fingerprints import fingerprint, program_fingerprint, short
+from tournament_assets.foundation.formatting import format_plural, format_usd
 from tournament_assets.graph.assets.observed_inputs import (
     InputVersion,
     entrants,
@@ -36,6 +38,8 @@ from tournament_assets.graph.recipes import (
 from tournament_assets.graph.rows import AssetRow, axis_names
 from tournament_assets.graph.run_options import OF_ONE_RUN
 from tournament_assets.graph.table import rows_of, settings_versions
+from tournament_assets.judging.costs.estimates import sum_known
+from tournament_assets.preparing.estimates import estimate_tournament
 from tournament_assets.project.plan import TournamentPlan
 from tournament_assets.tournament.config import Mode
 from tournament_assets.tournament.judges import Rubric
@@ -204,27 +208,47 @@ def _foreign_version(key: dg.AssetKey, instance: dg.DagsterInstance) -> str | No
     return None
 
 
-def up_to_date(book: RecipeBook) -> Check:
-    """Describe in one line what is out of date in the modes that have run, and why.
+def up_to_date(book: RecipeBook, modes: Sequence[Mode] = ()) -> Check:
+    """Describe in one line what is out of date in the modes that have run, why, and what to do.
 
     Entrants whose files are not on this machine are skipped: another machine may have them.
+
+    Args:
+        modes: Those to look at; all unless given.
     """
     causes: dict[str, list[str]] = {}
-    for mode in book.plan.config.mode_names:
+    reruns: dict[str, None] = {}
+    for mode in modes or book.plan.config.mode_names:
         if book.kept(Place(ROOT, mode)) is None:
             continue
         places = book.places_of(mode)
         for place in book.out_of_date(places[: places.index(Place(ROOT, mode)) + 1]):
             for cause in _causes(book, place):
                 causes.setdefault(cause, []).append(str(place))
+                reruns[mode] = None
     said = [f"{cause}: {', '.join(places)}" for cause, places in causes.items()]
     return Check(
         UP_TO_DATE,
         passed=not said,
-        description="; ".join(said) or "Up to date.",
+        description="; ".join([*said, *(_rerun_sentence(book.plan, mode) for mode in reruns)])
+        or "Up to date.",
         metadata={"out_of_date": sum(map(len, causes.values()))},
         is_error=True,
     )
+
+
+def _rerun_sentence(plan: TournamentPlan, mode: Mode) -> str:
+    """Say what the job asks and costs that reruns what is out of date in a mode."""
+    job = f"{plan.job('rerun')} ({mode})"
+    try:
+        price = estimate_tournament(plan, mode)
+    except TournamentError as error:
+        return f"{job} cannot be priced: {error}"
+    judging = price if price.rounds is None else price.rounds.now
+    n = judging.to_ask + sum(each.workload.to_ask for each in price.responses)
+    usd = sum_known([judging.planned_usd, *(each.planned_usd for each in price.responses)])
+    cost = "at an unknown price" if usd is None else format_usd(usd)
+    return f"{job} asks {format_plural(n, 'request')} again, {cost}"
 
 
 def _causes(book: RecipeBook, place: Place) -> list[str]:

@@ -184,32 +184,6 @@ def write_lines(lines: Iterable[bytes]) -> Iterator[bytes]:
     yield bytes(chunk)
 
 
-class RequestLog:
-    """Counts what a server accepted, not what it refused."""
-
-    def __init__(self, store: BatchStore) -> None:
-        self._store = store
-
-    @property
-    def batches(self) -> int:
-        """Batches created, including those found in the directory."""
-        return len(self._store.list_newest_first())
-
-    @property
-    def requests(self) -> int:
-        """Requests in those batches."""
-        return sum(batch.n_requests for batch in self._store.list_newest_first())
-
-    @property
-    def messages(self) -> int:
-        """Direct messages answered."""
-        return self._store.n_messages
-
-    def to_dict(self) -> dict[str, int]:
-        """Return the counters by name."""
-        return {"batches": self.batches, "requests": self.requests, "messages": self.messages}
-
-
 def create_app(store: BatchStore) -> Starlette:
     """Build the judge's application; `GET /loopback/log` counts what the store holds."""
     api = _Api(store)
@@ -284,7 +258,13 @@ class _Api:
         return JSONResponse(describe_model(request.path_params["model_id"]))
 
     async def show_log(self, _request: Request) -> Response:
-        return JSONResponse(RequestLog(self._store).to_dict())
+        batches = self._store.list_newest_first()
+        counts = {
+            "batches": len(batches),
+            "requests": sum(batch.n_requests for batch in batches),
+            "messages": self._store.n_messages,
+        }
+        return JSONResponse(counts)
 
     def _find_batch(self, request: Request) -> StoredBatch:
         batch_id: str = request.path_params["batch_id"]

@@ -216,16 +216,6 @@ class ResampledWins:
         return replace(self, wins=self.wins + wins, start=start)
 
 
-def bootstrap_bradley_terry(
-    matches: Matches, *, resampling: Resampling, initial_rating: float = 1400.0
-) -> BootstrapRatings:
-    """Rate the entrants that have a rating on resamples of the judged prompts.
-
-    As `rate_resamples`; a resample draws as many prompts as were judged, with replacement.
-    """
-    return rate_resamples(ResampledWins.of(matches, resampling), initial_rating=initial_rating)
-
-
 def rate_resamples(tables: ResampledWins, *, initial_rating: float = 1400.0) -> BootstrapRatings:
     """Rate the entrants that have a rating on resamples of the wins between them.
 

@@ -140,7 +140,7 @@ def format_of_columns(
             response_tokens=_count(values.get("response_tokens")),
         )
 
-    return SampleFormat("columns", "a table", (), (), parse)
+    return SampleFormat("columns", "a table", (), parse)
 
 
 def value_at(row: Row, name: str) -> Any:
@@ -454,20 +454,18 @@ def _has_scored_turns(row: Row) -> bool:
 
 
 _ALL = (
-    SampleFormat(OWN, "this project", (), ("prompt_id",), _own, known=_OWN_COLUMNS),
+    SampleFormat(OWN, "this project", ("prompt_id",), _own, known=_OWN_COLUMNS),
     SampleFormat(
         "alpaca-eval",
         "Alpaca, AlpacaEval or Dolly",
-        (),
         ("instruction",),
         _alpaca_eval,
         one_of=frozenset({"output", "response"}),
     ),
-    SampleFormat("arena-hard", "arena-hard's answers", (), ("uid", "messages"), _chat_answer),
+    SampleFormat("arena-hard", "arena-hard's answers", ("uid", "messages"), _chat_answer),
     SampleFormat(
         "arena-hard-v0.1",
         "arena-hard's first answers",
-        (),
         ("question_id", "choices"),
         _chat_answer,
         tells=lambda sample: _has_scored_turns(sample.first),
@@ -475,7 +473,6 @@ _ALL = (
     SampleFormat(
         "mt-bench",
         "MT-bench's answers",
-        (),
         ("question_id", "choices"),
         _chat_answer,
         tells=lambda sample: not _has_scored_turns(sample.first),
@@ -483,48 +480,34 @@ _ALL = (
     SampleFormat(
         "questions",
         "the questions of MT-bench or arena-hard",
-        (),
         ("category",),
         _chat_question,
         one_of=frozenset({"turns", "prompt"}),
         tells=lambda sample: bool({"question_id", "uid"} & sample.columns),
     ),
-    SampleFormat("lm-eval", "lm-eval's samples", (), ("doc_id", "doc", "resps"), _lm_eval),
+    SampleFormat("lm-eval", "lm-eval's samples", ("doc_id", "doc", "resps"), _lm_eval),
     SampleFormat(
         "inspect",
         "logs of inspect, as JSON",
-        ("json object", "json lines", "json list"),
         ("eval", "samples"),
         _inspect,
+        kinds=("json object", "json lines", "json list"),
         rows_in="samples",
     ),
     SampleFormat(
-        "openai-batch",
-        "outputs of OpenAI's batches",
-        (),
-        ("custom_id", "response"),
-        _batch_answer,
+        "openai-batch", "outputs of OpenAI's batches", ("custom_id", "response"), _batch_answer
     ),
     SampleFormat(
-        "anthropic-batch",
-        "results of Anthropic's batches",
-        (),
-        ("custom_id", "result"),
-        _batch_answer,
+        "anthropic-batch", "results of Anthropic's batches", ("custom_id", "result"), _batch_answer
     ),
     SampleFormat(
         "anthropic-batch-input",
         "requests of Anthropic's batches",
-        (),
         ("custom_id", "params"),
         _batch_request,
     ),
     SampleFormat(
-        "openai-batch-input",
-        "requests of OpenAI's batches",
-        (),
-        ("custom_id", "body"),
-        _batch_request,
+        "openai-batch-input", "requests of OpenAI's batches", ("custom_id", "body"), _batch_request
     ),
 )
 FORMATS: Mapping[str, SampleFormat] = {each.name: each for each in _ALL}

@@ -1,9 +1,9 @@
 """The ratings of battles as sections, for a terminal and for a notebook."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
 from tournament_assets.battles.rating import BattleRatings
-from tournament_assets.foundation.formatting import format_confidence, format_share
+from tournament_assets.foundation.formatting import format_claim, format_confidence, format_share
 from tournament_assets.ratings.rating_methods import (
     BRADLEY_TERRY,
     METHODS,
@@ -20,16 +20,6 @@ from tournament_assets.reports.report_tables import (
 )
 from tournament_assets.tournament.asset_rows import EloRow, RatingRow, WinRateRow
 from tournament_assets.tournament.battles import RatingSettings
-
-_PAIR_COLUMNS: Mapping[str, Cell[WinRateRow]] = {
-    "A": lambda row: row.entrant_a,
-    "B": lambda row: row.entrant_b,
-    "A wins": lambda row: row.wins_a,
-    "B wins": lambda row: row.wins_b,
-    "ties": lambda row: row.ties,
-    "A's win rate": lambda row: format_share(row.win_rate_a),
-    "claim": lambda row: (row.claim or "").replace("_", " "),
-}
 
 
 def battle_sections(
@@ -48,11 +38,11 @@ def battle_sections(
             f"decisive, {counts['ties']} ties, of which {counts['inconsistent']} inconsistent"
         )
         sentences = (line, *_unrated(rated), *rated.notes)
-        sections.append(ReportSection(name, sentences, tuple(_tables(rated))))
+        sections.append(ReportSection(name, sentences, tuple(_tables(rated, settings))))
     return [*sections, ReportSection("", tuple(_explanations(ratings, settings)), is_note=True)]
 
 
-def _tables(ratings: BattleRatings) -> Iterator[tuple[str, ReportTable]]:
+def _tables(ratings: BattleRatings, settings: RatingSettings) -> Iterator[tuple[str, ReportTable]]:
     win_rate: dict[str, Cell[AnyStanding]] = {
         "win rate": lambda row: format_share(ratings.win_rates.get(row.entrant_id))
     }
@@ -73,9 +63,18 @@ def _tables(ratings: BattleRatings) -> Iterator[tuple[str, ReportTable]]:
             ReportTable.of(style, ONE_METHOD, n_labels=2),
         )
     if ratings.pairs:
+        pair_columns: dict[str, Cell[WinRateRow]] = {
+            "A": lambda row: row.entrant_a,
+            "B": lambda row: row.entrant_b,
+            "A wins": lambda row: row.wins_a,
+            "B wins": lambda row: row.wins_b,
+            "ties": lambda row: row.ties,
+            "A's win rate": lambda row: format_share(row.win_rate_a),
+            "claim": lambda row: format_claim(row.claim, settings.equivalent_within),
+        }
         yield (
             "each two that met; claims hold together",
-            ReportTable.of(ratings.pairs, _PAIR_COLUMNS, n_labels=2),
+            ReportTable.of(ratings.pairs, pair_columns, n_labels=2),
         )
 
 

@@ -13,7 +13,12 @@ from itertools import combinations
 from typing import Annotated, Literal
 
 from tournament_assets.foundation.estimates import Estimate
-from tournament_assets.foundation.formatting import Display, expected_share, format_interval
+from tournament_assets.foundation.formatting import (
+    Display,
+    expected_share,
+    format_claim,
+    format_interval,
+)
 from tournament_assets.ratings.rating_tables import LEVEL
 from tournament_assets.ratings.standings import NO_INTERVAL, Claim
 from tournament_assets.tournament.asset_rows import LeaderboardRow, WinRateRow
@@ -136,9 +141,7 @@ def claim_words(
     pair: PairStatement, rows: Sequence[LeaderboardRow], *, equivalent_within: float
 ) -> str:
     """Return a claim with its margin, marked where others of their results say the opposite."""
-    is_equivalent = pair.claim == "equivalent"
-    margin = f" within ±{equivalent_within:g} Elo points" if is_equivalent else ""
-    words = mark(f"{pair.claim}{margin}", (pair.upper, pair.lower), rows)
+    words = mark(format_claim(pair.claim, equivalent_within), (pair.upper, pair.lower), rows)
     return f"{words}; rated against their own pairs" if pair.is_against_record else words
 
 

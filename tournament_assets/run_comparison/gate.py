@@ -405,8 +405,8 @@ def gate_table(gate: Gate) -> ReportTable:
         gate.dimensions,
         {
             "dimension": lambda each: each.test.dimension,
-            "difference": lambda each: _difference(each.test.difference),
-            "bounds": lambda each: _bounds(each.test.difference),
+            "difference": lambda each: _if_any(each.test.difference, "{0.value:+.0f} Elo"),
+            "bounds": lambda each: _if_any(each.test.difference, "{0.low:+.0f} to {0.high:+.0f}"),
             "prompts": lambda each: each.test.difference.n,
             "p not worse": lambda each: f"{each.p_not_worse:.3f}",
             "p worse": lambda each: f"{each.p_worse:.3f}",
@@ -415,12 +415,8 @@ def gate_table(gate: Gate) -> ReportTable:
     )
 
 
-def _difference(difference: Estimate) -> str | None:
-    return None if difference.value is None else f"{difference.value:+.0f} Elo"
-
-
-def _bounds(difference: Estimate) -> str | None:
-    return None if difference.value is None else f"{difference.low:+.0f} to {difference.high:+.0f}"
+def _if_any(difference: Estimate, words: str) -> str | None:
+    return None if difference.value is None else words.format(difference)
 
 
 def gate_sentences(gate: Gate) -> list[str]:

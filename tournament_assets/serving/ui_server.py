@@ -17,18 +17,19 @@ import sys
 import time
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import closing, contextmanager
-from dataclasses import dataclass
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import FrameType
 from typing import Any
 
 from tournament_assets.foundation.errors import InputError, WorkError
+from tournament_assets.foundation.extensions import rows_by_extension
 from tournament_assets.project.config_files import load_config
 from tournament_assets.project.plan import TournamentPlan
 from tournament_assets.project.project_files import prepare_dagster_home
-from tournament_assets.serving.web_access import listen, require_access
+from tournament_assets.serving.web_access import address_of, listen, require_access
 
 _OWN_DEFINITIONS = "tournament_assets.definitions"
 _OWN_LOCATION = "tournament_assets"
@@ -48,12 +49,14 @@ class ServerStart:
         location: Its name in Dagster, under which schedules and sensors are on or off.
         folder: Where the processes run.
         environment: Their environment variables.
+        beside: Of what is served beside the pages, by port, what makes it and its help.
     """
 
     module: str
     location: str
     folder: Path
     environment: Mapping[str, str]
+    beside: Mapping[int, tuple[str, str]] = field(default_factory=dict)
 
     def start(self, *module: str, keeps_token: bool = False) -> "subprocess.Popen[bytes]":
         """Start a module of Python, which gets the token of the pages only if it needs it."""
@@ -105,6 +108,25 @@ def server_start(config: Path | None, environment: Mapping[str, str]) -> ServerS
     )
 
 
+def with_pages_beside(start: ServerStart, port: int) -> ServerStart:
+    """Let what extras add be served on the next free ports, and the definitions know where."""
+    beside: dict[int, tuple[str, str]] = {}
+    addresses: dict[str, str] = {}
+    for extension, (name, (place, words)) in rows_by_extension("pages"):
+        port = _free_port(port)
+        beside[port] = (f"{extension.package.partition('.')[0]}.{place}", words)
+        addresses[f"TOURNAMENT_{name.upper()}_URL"] = address_of("127.0.0.1", port)
+    return replace(start, environment={**addresses, **start.environment}, beside=beside)
+
+
+def _free_port(after: int) -> int:
+    for port in range(after + 1, min(after + 100, 65536)):
+        with suppress(InputError), listen("127.0.0.1", port):
+            return port
+    with listen("127.0.0.1", 0) as free:
+        return int(free.getsockname()[1])
+
+
 def serve(start: ServerStart, pages: tuple[str, int] | None) -> int:
     """Run the daemon, and serve the pages, until interrupted; return the exit code.
 
@@ -128,7 +150,11 @@ def serve(start: ServerStart, pages: tuple[str, int] | None) -> int:
                     raise WorkError("the server of the definitions ended; its message is above")
                 time.sleep(0.1)
             if pages is not None:
-                server = ("tournament_assets.graph.guarded_pages", *map(str, pages), str(workspace))
+                words = [*pages, workspace, start.location]
+                words += [
+                    word for port, (place, _) in start.beside.items() for word in (port, place)
+                ]
+                server = ("tournament_assets.graph.guarded_pages", *map(str, words))
                 others.append(start.start(*server, keeps_token=True))
             others.append(start.start(*daemon))
             while all(each.poll() is None for each in others):
@@ -162,8 +188,7 @@ def _code_place(folder: Path) -> dict[str, Any]:
     path = str(folder / "code")
     if os.name == "posix" and len(path) < _LONGEST_SOCKET:
         return {"socket": path}
-    with closing(listen("127.0.0.1", 0)) as free:
-        return {"port": free.getsockname()[1], "host": "127.0.0.1"}
+    return {"port": _free_port(65535), "host": "127.0.0.1"}
 
 
 def _answers(place: Mapping[str, Any]) -> bool:

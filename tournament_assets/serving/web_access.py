@@ -28,6 +28,12 @@ _NO_FRAMES = (
     (b"x-frame-options", b"DENY"),
 )
 """On every answer: no other page can show these and lead clicks astray."""
+PRIVATE_HEADERS = {
+    "Cache-Control": "no-store",
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+}
+"""On pages of ours: they are as of now, and tell nobody where a link was followed."""
 
 
 def require_access(host: str, token: str | None, *, variable: str) -> None:

@@ -43,9 +43,9 @@ class TableFormat:
     Attributes:
         name: What it is called in a config and on the command line.
         title: Whose files they are, for people.
+        columns: What the first row has in all of its files.
         kinds: How the rows of its files are written, where its columns alone do not tell it from
             other formats; in any way if empty.
-        columns: What the first row has in all of its files.
         one_of: Columns of which the first row has at least one.
         without: Columns that only other formats have.
         tells: A further test of a file's beginning.
@@ -55,8 +55,8 @@ class TableFormat:
 
     name: str
     title: str
-    kinds: tuple[FileKind, ...]
     columns: tuple[str, ...]
+    kinds: tuple[FileKind, ...] = field(default=(), kw_only=True)
     one_of: frozenset[str] = field(default=frozenset(), kw_only=True)
     without: frozenset[str] = field(default=frozenset(), kw_only=True)
     tells: Callable[[FileSample], bool] = field(default=lambda _: True, kw_only=True)

@@ -7,8 +7,8 @@ column that only people see.
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import Annotated, Protocol, Self, TypeVar
+from dataclasses import dataclass, fields
+from typing import Annotated, Any, Protocol, Self, TypeVar
 
 from tournament_assets.foundation.estimates import Estimate
 from tournament_assets.foundation.formatting import (
@@ -451,7 +451,7 @@ class PromptFindingRow:
     stratum: Annotated[str, "the prompt's stratum", Display("stratum")]
     entrants: Annotated[
         tuple[str, ...], "the entrants concerned; empty: all", Display("moves", ", ".join)
-    ]
+    ] = ()
     value: Annotated[
         float | None,
         "a share, a score, Elo points or a ratio, by kind",
@@ -497,38 +497,10 @@ class MeasureRow:
     remedy: Annotated[str | None, "what would measure it; absent: it is there, or nothing"] = None
 
     @classmethod
-    def of(
-        cls,
-        found: Estimate,
-        *,
-        dimension: str,
-        measure: str,
-        unit: str,
-        subject: str | None = None,
-        other: str | None = None,
-        stratum: str | None = None,
-        prompt_id: str | None = None,
-        threshold: float | None = None,
-        state: str | None = None,
-    ) -> Self:
-        """Return a number as a row."""
-        return cls(
-            dimension=dimension,
-            measure=measure,
-            subject=subject,
-            other=other,
-            stratum=stratum,
-            prompt_id=prompt_id,
-            unit=unit,
-            value=found.value,
-            low=found.low,
-            high=found.high,
-            n=found.n,
-            threshold=threshold,
-            state=state,
-            note=found.note,
-            remedy=found.remedy,
-        )
+    def of(cls, estimate: Estimate, **about: Any) -> Self:
+        """Return a number as a row; the other columns say what it is about."""
+        numbers = {each.name: getattr(estimate, each.name) for each in fields(Estimate)}
+        return cls(**about, **numbers)
 
     @property
     def about(self) -> tuple[str | None, str | None, str | None]:

@@ -46,6 +46,13 @@ class Outcome(StrEnum):
     UNJUDGED = "unjudged"
     """At least one of the replies holds no verdict."""
 
+    @classmethod
+    def of_share(cls, share: float | None) -> "Outcome":
+        """Return how a pair comes out of which the first entrant got a share, if it got one."""
+        if share is None:
+            return cls.UNJUDGED
+        return cls.TIE if share == 0.5 else (cls.B_WINS, cls.A_WINS)[share > 0.5]
+
     @property
     def share(self) -> float | None:
         """The first entrant's share of the win; None where nothing was decided."""

@@ -91,18 +91,16 @@ class JudgeEvidence:
         return code_judgments(self.judgments, entrants=self.entrants)
 
 
-def with_note(estimate: Estimate, note: str) -> Estimate:
-    """Return an estimate with another note."""
-    return replace(estimate, note=note)
+def with_note(estimate: Estimate, note: str, *, without: str = "") -> Estimate:
+    """Return an estimate with another note; where it is of nothing, only why, if that is said."""
+    return replace(estimate, note=note) if estimate.n or not without else Estimate(note=without)
 
 
 def first_slot(evidence: JudgeEvidence) -> Estimate:
     """Return the share of replies that prefer the first slot, of those that prefer either."""
     share = evidence.bias.first_slot
-    if not share.n:
-        return Estimate(note="no reply prefers a response")
-    others = share.n - share.count
-    return with_note(share, f"{share.count} replies prefer the first slot and {others} the other")
+    note = f"{share.count} replies prefer the first slot and {share.n - share.count} the other"
+    return with_note(share, note, without="no reply prefers a response")
 
 
 def marked(evidence: JudgeEvidence) -> Estimate | Found:
@@ -118,26 +116,23 @@ def flips(evidence: JudgeEvidence) -> Estimate:
     """Return the share of pairs that flip to the first slot, of those that flip to either."""
     share, half = evidence.bias.flips_to_first, evidence.bias.half_flips
     more = f"{half} more {'was' if half == 1 else 'were'} a tie in one order only"
-    if not share.n:
-        return Estimate(note=f"no pair flipped between the responses{f' ({more})' if half else ''}")
     first = f"{share.count} of {share.n} flipped pairs went to the first slot both times"
-    return with_note(share, f"{first}; {more}" if half else first)
+    without = f"no pair flipped between the responses{f' ({more})' if half else ''}"
+    return with_note(share, f"{first}; {more}" if half else first, without=without)
 
 
 def consistency(evidence: JudgeEvidence) -> Estimate:
     """Return the share of pairs that come out the same in both orders."""
     share = evidence.bias.consistent
-    if not share.n:
-        return Estimate(note="no pair has two readable replies")
-    return with_note(share, f"{share.count} of {share.n} distinct judged pairs came out the same")
+    note = f"{share.count} of {share.n} distinct judged pairs came out the same"
+    return with_note(share, note, without="no pair has two readable replies")
 
 
 def longer_wins(evidence: JudgeEvidence) -> Estimate:
     """Return the share of wins of the response with more words."""
     share = measure_longer_wins(evidence.distinct, confidence=evidence.confidence)
-    if not share.n:
-        return Estimate(note="no decided pair has responses of different length")
-    return with_note(share, f"the response with more words won {share.count} of {share.n} pairs")
+    note = f"the response with more words won {share.count} of {share.n} pairs"
+    return with_note(share, note, without="no decided pair has responses of different length")
 
 
 def cycles_within_prompts(evidence: JudgeEvidence) -> Estimate:
@@ -187,9 +182,8 @@ def _unjudged(evidence: JudgeEvidence, entrant: str) -> Estimate:
         ((pair.judgment.prompt_id, pair.judgment.outcome is Outcome.UNJUDGED) for pair in pairs),
         confidence=evidence.confidence,
     )
-    if not share.n:
-        return Estimate(note="the judge was asked about none of its pairs")
-    return with_note(share, f"{share.count} of its {share.n} distinct pairs are not judged")
+    note = f"{share.count} of its {share.n} distinct pairs are not judged"
+    return with_note(share, note, without="the judge was asked about none of its pairs")
 
 
 def not_needed(evidence: JudgeEvidence) -> Found:

@@ -10,4 +10,4 @@ def _parse(row: Mapping[str, Any], _: FormatOptions) -> Iterable[Mapping[str, An
     return [{"model_a": row["beat"], "model_b": row["lost"], "winner": "model_a"}]
 
 
-ROWS = (RowFormat("beats", "who beat whom", ("csv",), ("beat", "lost"), (), "human", _parse),)
+ROWS = (RowFormat("beats", "who beat whom", ("beat", "lost"), (), "human", _parse, kinds=("csv",)),)

@@ -60,6 +60,15 @@ _FULL: dict[str, dict[str, Any]] = {
     "csv": _PLAYED | {"question_id": "q"},
     "evalica": {"left": "ada", "right": "bob", "winner": "left", "prompt": "q"},
     "judgearena": _PLAYED | {"source": "human", "question_id": "q", "pref": 0.25},
+    "judgearena-mt-bench": {
+        "question_id": 81,
+        "model_A": "ada",
+        "model_B": "bob",
+        "judge": "judge",
+        "turn": 2,
+        "preference": 0.25,
+        "swapped": True,
+    },
     "lmarena": {**_PLAYED, "question_id": "q", "tstamp": 1.5},
     "mt-bench": {
         "question_id": 81,
@@ -88,6 +97,7 @@ _FULL: dict[str, dict[str, Any]] = {
 _SIDES = {
     "model_a": "model_b",
     "model_1": "model_2",
+    "model_A": "model_B",
     "generator_1": "generator_2",
     "left": "right",
     "baseline": "model",

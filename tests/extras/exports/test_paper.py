@@ -61,7 +61,7 @@ def numbers(text: str) -> list[str]:
 def test_the_method_has_the_numbers_of_the_run() -> None:
     text = kit()["methods.tex"]
     assert numbers(text) == [
-        *("10", "143", "3", "19305", "95", "500", "7", "0", "95", "20", "0"),
+        *("10", "143", "3", "19305", "95", "500", "7", "0", "95", "20", "0", "47.1", "52.9"),
     ]
     assert "clinical\\_\\allowbreak{}utility" in text
     alone = kit(("factuality",), samples_of_each_prompt=5)["methods.tex"]

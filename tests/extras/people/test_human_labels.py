@@ -15,7 +15,18 @@ from click.testing import CliRunner, Result
 
 from tests.extras.people.test_label_records import sample
 from tests.graph.test_edits import out_of_date
-from tests.projects import FinishedPilot, SmallProject, make_project
+from tests.projects import (
+    ENTRANTS,
+    GOLD_SOURCE,
+    N_WITH_GOLD,
+    FinishedPilot,
+    SmallProject,
+    make_project,
+    recorded_entrants,
+    recorded_responses,
+    write_json_lines,
+)
+from tournament_assets.audits.self_preference import measure_self_preference
 from tournament_assets.cli import main
 from tournament_assets.definitions import default_ledger_url
 from tournament_assets.extras.people.assets import label_versions, label_worths
@@ -30,7 +41,13 @@ from tournament_assets.foundation.fingerprints import fingerprint, fingerprint_t
 from tournament_assets.graph.assets.observed_inputs import read_inputs
 from tournament_assets.project.config_files import load_config
 from tournament_assets.project.plan import load_plan
+from tournament_assets.ratings.bradley_terry import fit_bradley_terry
+from tournament_assets.ratings.matches import code_judgments
+from tournament_assets.run_comparison.gate import GateSettings, hold_gate
+from tournament_assets.run_comparison.run_reading import read_finished_runs
+from tournament_assets.tournament.verdicts import Judgment, Outcome
 
+IN_ROUNDS = {"adaptive": {"goal": "bank", "rounds": 2, "min_prompts": 2}}
 AFTER_A_LABEL = ["people_ratings", "people_measures"]
 
 
@@ -260,6 +277,81 @@ def test_people_are_put_beside_what_a_jury_says_together(tmp_path: Path) -> None
     split = sum(row["outcome"] == "inconsistent" for row in verdicts)
     assert split > 0
     assert right_of(project) == pytest.approx(1 - split / len(verdicts))
+
+
+def in_turn_project(folder: Path, **mode: Any) -> SmallProject:
+    """A project of three judges in turn, of whom the first is the entrant mixed."""
+    project = make_project(folder, dimensions=("factuality",))
+    models = ["loopback-pilot", "loopback-hasty", "loopback-coarse"]
+    project.seat(*({"model": name} for name in models))
+    entrants = recorded_entrants(ENTRANTS)
+    playing = [
+        each | ({"model": models[0]} if each["entrant_id"] == "mixed" else {}) for each in entrants
+    ]
+    written = [{**row, "entrant_id": models[0]} for row in recorded_responses("mixed")]
+    write_json_lines(folder / "responses_mixed.jsonl", written)
+    project.edit_config(entrants=playing)
+    project.merge_config(modes={"pilot": mode}, judging={"assignment": "in_turn"})
+    project.draw(**{GOLD_SOURCE: N_WITH_GOLD})
+    return project
+
+
+@pytest.mark.parametrize("mode", [{}, pytest.param(IN_ROUNDS, id="in rounds")])
+def test_in_turn_each_pair_is_beside_its_own_judges_verdict(
+    mode: dict[str, Any], tmp_path: Path
+) -> None:
+    project = in_turn_project(tmp_path / "project", **mode)
+    project.run()
+    rows = rows_of(project, "judge_verdicts/factuality/pilot")
+    verdicts = [Judgment.of({**row, "share": None}) for row in rows]
+    outcomes = (Outcome.A_WINS, Outcome.B_WINS, Outcome.TIE)
+    labels = [
+        replace(pair, outcome=outcomes[place % 3], share=None)
+        for place, pair in enumerate(verdicts)
+    ]
+    words = {Outcome.A_WINS: "a", Outcome.B_WINS: "b", Outcome.TIE: "tie"}
+    label(project, [("ann", {place: words[each.outcome] for place, each in enumerate(labels)})])
+    summary = project.run()
+
+    right = [
+        0.5 * (people.outcome is not Outcome.TIE)
+        if pair.inconsistent
+        else pair.share == people.share
+        for pair, people in zip(verdicts, labels, strict=True)
+    ]
+    assert right_of(project) == pytest.approx(sum(right) / len(right))
+    for basis, pairs in (("people", labels), ("judge", verdicts)):
+        fits = fit_bradley_terry(code_judgments(pairs, entrants=[*ENTRANTS]))
+        rated = {
+            row["entrant_id"]: row["rating"]
+            for row in rows_of(project, "people_ratings/factuality/pilot")
+            if (row["basis"], row["method"]) == (basis, "prediction_powered")
+        }
+        assert rated == pytest.approx({each.entrant: each.value for each in fits})
+
+    judged = dict(zip(map(id, verdicts), (row["settled_by"] for row in rows), strict=True))
+    own = [pair for pair in verdicts if judged[id(pair)] == "loopback-pilot"]
+    others = [pair for pair in verdicts if judged[id(pair)] != "loopback-pilot"]
+    assert len({*judged.values()}) == 3
+    for asset, name, says in (
+        ("people_measures", "self_preference_by_labels", labels),
+        ("measures", "self_preference", others),
+    ):
+        (row,) = (
+            row for row in rows_of(project, f"{asset}/factuality/pilot") if row["measure"] == name
+        )
+        gain = measure_self_preference(own, says, "mixed", entrants=[*ENTRANTS], confidence=0.95)
+        assert (row["subject"], row["n"]) == ("mixed", gain.n)
+        assert row["value"] == pytest.approx(gain.value)
+
+    (finished,) = read_finished_runs([summary.directory])
+    light = "self_preference_by_labels of mixed"
+    assert finished.at("trust", "factuality", light) == "red"
+    (held,) = hold_gate(finished, GateSettings("careful", "sloppy")).dimensions
+    assert held.test.difference.value == pytest.approx(rated["careful"] - rated["sloppy"])
+    assert any(light in each for each in held.harmless)
+    (held,) = hold_gate(finished, GateSettings("mixed", "sloppy")).dimensions
+    assert any(light in each for each in held.doubts)
 
 
 def calibrate(project: SmallProject) -> None:

@@ -209,6 +209,58 @@ def test_systems_that_never_met_are_not_said_to_differ() -> None:
     assert claims_of(np.ones((100, 2))).board.best == ()
 
 
+def test_equivalent_has_its_margin_wherever_a_pair_is_shown(tmp_path: Path) -> None:
+    path, page = tmp_path / "battles.jsonl", tmp_path / "page.html"
+    winners = [("model_a", "model_b", *["tie"] * 98)[n % 100] for n in range(400)]
+    rows = [
+        {"question_id": n, "model_a": "ada", "model_b": "bob", "winner": word, "source": "human"}
+        for n, word in enumerate(winners)
+    ]
+    path.write_text("\n".join(map(json.dumps, rows)))
+    margin = "equivalent within ±20 Elo (47.1–52.9 %)"
+    for command in (["claims", "--page", str(page)], ["battles", "rate", "--pairs"]):
+        shown = CliRunner().invoke(main, [*command, str(path)], terminal_width=200)
+        assert shown.exit_code == 0, shown.output
+        assert margin in " ".join(shown.output.split()), command
+    assert margin in page.read_text()
+    (values,) = json.loads(CliRunner().invoke(main, ["claims", str(path), "--json"]).output)
+    assert values["pairs"][0]["claim"] == "equivalent"
+    assert values["margin"]["elo"] == 20
+    assert values["margin"]["share"] == pytest.approx(1 / (1 + 10 ** (-20 / 400)))
+
+
+def test_a_verdicts_weight_is_counted_and_pairs_that_stand_for_others_are_refused(
+    tmp_path: Path,
+) -> None:
+    path, scores = tmp_path / "hard.jsonl", (("A>>B", "B>>A"), ("A>B", "B>A"), ("B>A", "A>B"))
+    games = [
+        {"uid": f"q{n}", "model": "new", "baseline": "old", "judge": "gpt"}
+        | {"games": [{"score": score} for score in scores[n % 3]]}
+        for n in range(60)
+    ]
+    path.write_text("\n".join(map(json.dumps, games)))
+    (values,) = json.loads(CliRunner().invoke(main, ["claims", str(path), "--json"]).output)
+    assert [(row["entrant_id"], row["places"]) for row in values["systems"]] == [
+        ("old", "1"),
+        ("new", "2"),
+    ]
+    # The odds are 4 to 1 by weight: of every three prompts one counts three times.
+    assert values["pairs"][0]["difference"]["value"] == pytest.approx(400 * np.log10(4))
+    assert values["pairs"][0]["claim"] == "better"
+    settled = [
+        {"question_id": n, "model_a": "ada", "model_b": "bob", "winner": "model_a"}
+        | {"source": "llm-judge", "inconsistent": False, "weight": 1.0 + n % 2}
+        for n in range(40)
+    ]
+    path.write_text("\n".join(map(json.dumps, settled)))
+    refused = CliRunner().invoke(main, ["claims", str(path)])
+    assert refused.exit_code == 2
+    assert "20 battles stand for several pairs" in " ".join(refused.output.split())
+    rate = ["battles", "rate", str(path), "--pairs", "--json", "--method", "bradley-terry"]
+    (rated,) = json.loads(CliRunner().invoke(main, rate).output)["ratings"]
+    assert [row["claim"] for row in rated["pairs"]] == [None]
+
+
 def test_a_page_escapes_names_and_says_what_the_console_and_json_say(tmp_path: Path) -> None:
     name, path, page = "<b>A</b>", tmp_path / "scores.csv", tmp_path / "page.html"
     lines = [f"i{n},{int(n % 3 > 0)},{int(n % 2)}" for n in range(60)]

@@ -11,6 +11,8 @@ import pytest
 from click.testing import CliRunner
 
 from tournament_assets.cli import main
+from tournament_assets.extras.results.judge_audit import read_verdicts
+from tournament_assets.storage.foreign_tables import TableReader
 
 NAMES, N_PAIRS = ("ada", "bob", "cyd", "dan"), 500
 COLUMNS = {
@@ -126,6 +128,29 @@ GAMES = [
     | {"turn": 1}
     for place, pair in enumerate(PAIRS)
 ]
+OF_JUDGEARENA: dict[str, Rows] = {
+    # A line for every showing: the models as shown, the preference as if they had not been swapped.
+    "shown": [
+        {"question_id": place, "model_A": shown[0], "model_B": shown[1], "judge": "gpt", "turn": 1}
+        | {"preference": float(pair[swapped] == "b"), "swapped": bool(swapped)}
+        for swapped, shown in enumerate((("ada", "bob"), ("bob", "ada")))
+        for place, pair in enumerate(PAIRS)
+    ],
+    "games": [
+        {"question_id": place, "model_A": "ada", "model_B": "bob", "judge": "gpt", "turn": 1}
+        | {f"g{game}_winner": f"model_{winner.upper()}" for game, winner in enumerate(pair, 1)}
+        | {"preference": 0.5 if len({*pair}) > 1 else float(pair[0] == "b")}
+        for place, pair in enumerate(PAIRS)
+    ],
+    # All pairs, then all swapped, without a word of it; what was not read is a tie.
+    "run": [
+        {"question_id": place, "model_a": "ada", "model_b": "bob", "judge_model": "gpt"}
+        | {"winner": f"model_{pair[half]}", "pref": float(pair[half] == "b"), "source": "llm-judge"}
+        | {"pref_hard": float(pair[half] == "b")}
+        for half in (0, 1)
+        for place, pair in enumerate(PAIRS)
+    ],
+}
 TABLE = [
     {"question": f"q{place}", "first": first, "second": second, "said": word, "who": "gpt"}
     for place, pair in enumerate(PAIRS)
@@ -138,6 +163,7 @@ CASES = {
     "MT-bench": ("pair.jsonl", GAMES, {}),
     "CSV": ("v.csv", TABLE, OF_TABLE),
     "JSON lines": ("v.jsonl", TABLE, OF_TABLE),
+    **{f"JudgeArena, {name}": ("v.csv", rows, {}) for name, rows in OF_JUDGEARENA.items()},
 }
 
 
@@ -178,6 +204,28 @@ def test_what_a_file_does_not_tell_is_not_measured_and_never_green(tmp_path: Pat
     for name in ("position_bias", "swap_consistency", "test_retest", "human_agreement"):
         assert alpaca["gpt", name]["state"] == "not measured"
     assert all(row["n"] <= 40 for row in alpaca.values())
+
+
+def test_ties_are_a_number_without_a_light(tmp_path: Path) -> None:
+    rows = [{**row, "winner": "tie"} if n % 5 == 0 else row for n, row in enumerate(BATTLES)]
+    ties = audit(write(tmp_path / "battles.jsonl", rows))["gpt", "verdicts_tied"]
+    assert (ties["value"], ties["n"]) == (pytest.approx(0.2), 480)
+    assert ties["low"] < 0.2 < ties["high"] < 0.25
+    assert ties["state"] == "no threshold"
+    # A pair whose orders disagree says nothing of a tie.
+    settled = audit(write(tmp_path / "settled.jsonl", SETTLED))["gpt", "verdicts_tied"]
+    assert (settled["value"], settled["n"]) == (0.0, 240)
+
+
+def test_a_swapped_reply_is_swapped_where_the_first_could_not_be_read(tmp_path: Path) -> None:
+    rows = [
+        {**row, "source": "llm-judge"} for row in OF_JUDGEARENA["run"] if row["question_id"] < 2
+    ]
+    rows[0] |= {"winner": "tie", "pref": None}
+    path = write(tmp_path / "battles.jsonl", rows)
+    verdicts = [each for *_, each in read_verdicts(path, TableReader(), {}, {})]
+    shown = [(each.question_id, each.presentation) for each in verdicts]
+    assert shown == [("1", "ab"), ("0", "ba"), ("1", "ba")]
 
 
 def test_judges_repeats_and_labels_are_compared_pair_by_pair(tmp_path: Path) -> None:

@@ -36,6 +36,7 @@ def write_run(
     folder.mkdir(parents=True)
     manifest = {
         "tournament": "vision",
+        "config": "configs/vision.yaml",
         "mode": mode,
         "judge": "loopback",
         "judge_model": "lexical",
@@ -90,10 +91,12 @@ def test_the_site_has_an_index_a_page_a_mode_and_every_report(runs: Path, tmp_pa
     out = tmp_path / "public" / "site"
     names = {path.relative_to(out).as_posix() for path in write_site(found, out)}
     assert {"index.html", "vision_pilot.html", "vision_headline.html"} <= names
-    assert len(names) == 3 + 4 * 2
+    assert len(names) == 3 + (4 + 2) * 2
     for page in out.glob("*.html"):
         for link in re.findall(r'href="([^"]+)"', page.read_text()):
             assert (out / link.partition("#")[0]).is_file()
+    latest = out / "latest" / "vision_pilot" / "report_battles_facts.html"
+    assert latest.read_text().endswith("day 3")
     copied = out / "runs" / "pilot_20261103T060000Z" / "report_battles_facts.html"
     assert copied.read_text().endswith("day 3")
 

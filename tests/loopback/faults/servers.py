@@ -16,10 +16,10 @@ from tests.loopback.faults.fates import FOREIGN, Fates
 from tests.loopback.faults.faulty_app import FaultyApp, spoil_rows
 from tests.loopback.faults.faulty_door import FaultyDoor
 from tests.loopback.faults.wire import DroppableProtocol, droppable
-from tests.loopback.threaded_servers import LoopbackServer, ThreadedServer
+from tests.loopback.threaded_servers import LoopbackServer, RequestLog, ThreadedServer
 from tournament_assets.loopback.batches import BatchStore, StoredBatch
 from tournament_assets.loopback.messages import CacheUse, PromptCache
-from tournament_assets.loopback.server import RequestLog, create_app
+from tournament_assets.loopback.server import create_app
 
 
 class FaultyStore(BatchStore):

@@ -4,6 +4,9 @@ MT-bench's `gpt-4_pair.jsonl`: each line is one turn of a pair, judged twice, wi
 swapped. Both games name the winning model, with the swap undone. If they disagree, the line is a
 tie and marked as inconsistent here; a judge's error gives no verdict.
 Source: FastChat, https://github.com/lm-sys/FastChat (show_result.py of llm_judge)
+JudgeArena annotates it in such lines, too, of one game or both; or a line is a game: where it is
+`swapped`, model_A and model_B are, but not `preference` (0 for the first, 1 for the second).
+Source: judgearena/mt_bench, https://github.com/OpenEuroLLM/JudgeArena
 
 AlpacaEval's `annotations.json`: a JSON list of items with one instruction and two outputs.
 `preference` is 1 for the first output, 2 for the second, or anything between. A tie is 1.5, or 0 in
@@ -18,7 +21,8 @@ score, its whole line is left out, as in arena-hard.
 Source: https://github.com/lmarena/arena-hard-auto
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from tournament_assets.battles.files import (
@@ -34,46 +38,93 @@ from tournament_assets.tournament.battles import BattleWinner
 
 NO_VERDICT = "no verdict: a game ended in an error"
 
-_WINNERS: Mapping[str, BattleWinner] = {"model_1": "model_a", "model_2": "model_b", "tie": "tie"}
-
 
 def _parse(row: Row, options: FormatOptions) -> Iterable[Row | LeftOut]:
-    games: list[Any] = [row.get("g1_winner"), row.get("g2_winner")]
-    wrong = [
-        game for game in games if not isinstance(game, str) or game not in {*_WINNERS, "error"}
-    ]
+    games = [row.get("g1_winner"), row.get("g2_winner")]
+    return _settle(row, ("model_1", "model_2"), games, options)
+
+
+def _settle(
+    row: Row, sides: tuple[str, str], games: Sequence[Any], options: FormatOptions
+) -> Iterable[Row | LeftOut]:
+    """Return the battle of a line of games, of which the second is swapped, or one for each."""
+    words: dict[str, BattleWinner] = {sides[0]: "model_a", sides[1]: "model_b", "tie": "tie"}
+    wrong = [game for game in games if not isinstance(game, str) or game not in {*words, "error"}]
     if wrong:
         raise InputError(
-            f"a game's winner is {game!r:.40}; expected 'model_1', 'model_2', 'tie' or 'error'"
+            f"a game's winner is {game!r:.40}; expected {sides[0]!r}, {sides[1]!r}, 'tie' or "
+            "'error'"
             for game in wrong
         )
     if "error" in games:
         return [LeftOut(NO_VERDICT)]
-    first, second = (_WINNERS[game] for game in games)
+    winners = [words[game] for game in games]
     judge = row.get("judge")
     values = {
-        "model_a": row.get("model_1"),
-        "model_b": row.get("model_2"),
+        "model_a": row.get(sides[0]),
+        "model_b": row.get(sides[1]),
         # The judge is a pair: the model, and the name of its prompt.
         "judge_model": judge[0] if isinstance(judge, list) and judge else judge,
         "turn": row.get("turn"),
     }
     if options.apart:
-        shown = (("ab", first), ("ba", second))
+        shown = zip(("ab", "ba"), winners, strict=False)
         return [{**values, "winner": word, "presentation": order} for order, word in shown]
-    winner = first if first == second else "tie"
-    return [{**values, "winner": winner, "inconsistent": first != second}]
+    differ = len({*winners}) > 1
+    return [{**values, "winner": "tie" if differ else winners[0], "inconsistent": differ}]
 
 
 MT_BENCH = RowFormat(
     name="mt-bench",
     title="MT-bench",
-    kinds=(),
     columns=("model_1", "model_2", "g1_winner", "g2_winner"),
     prompts=("question_id",),
     known=frozenset({"g1_user_prompt", "g1_judgment", "g2_user_prompt", "g2_judgment"}),
     source="llm-judge",
     parse=_parse,
+)
+
+
+def _parse_annotation(row: Row, options: FormatOptions) -> Iterable[Row | LeftOut]:
+    games = [row[game] for game in ("g1_winner", "g2_winner") if row.get(game) not in (None, "")]
+    if games:
+        return _settle(row, ("model_A", "model_B"), games, options)
+    preference, swapped = row.get("preference"), row.get("swapped")
+    if preference in (None, ""):
+        return [LeftOut(NO_PREFERENCE)]
+    if (
+        type(preference) not in (int, float)
+        or not 0 <= preference <= 1
+        or not isinstance(swapped, bool)
+    ):
+        raise InputError(
+            f"preference is {preference!r:.80}, and swapped {swapped!r:.80}; expected 0 (the first "
+            "output) to 1 (the second) or nothing, and true or false"
+        )
+    first, second = ("model_B", "model_A") if swapped else ("model_A", "model_B")
+    return [
+        {
+            "model_a": row.get(first),
+            "model_b": row.get(second),
+            "winner": _winner(1 + preference),
+            "judge_model": row.get("judge"),
+            "turn": row.get("turn"),
+            "pref": None if preference in (0, 0.5, 1) else preference,
+            "presentation": "ba" if swapped else "ab",
+        }
+    ]
+
+
+ANNOTATIONS = replace(
+    MT_BENCH,
+    name="judgearena-mt-bench",
+    title="JudgeArena's annotations of MT-bench",
+    columns=("model_A", "model_B", "preference"),
+    one_of=frozenset({"swapped", "g1_winner"}),
+    known=MT_BENCH.known
+    | {"judge_completion", "system_prompt", "user_prompt", "user_prompt_template"}
+    | {"g1_verdict", "g2_verdict", "final_winner"},
+    parse=_parse_annotation,
 )
 
 
@@ -113,7 +164,6 @@ def _winner(preference: float) -> BattleWinner:
 ALPACA_EVAL = RowFormat(
     name="alpaca-eval",
     title="AlpacaEval",
-    kinds=(),
     columns=("generator_1", "generator_2", "preference"),
     prompts=("instruction",),
     below=("input", "context"),
@@ -178,7 +228,6 @@ def _parse_arena_hard(row: Row, options: FormatOptions) -> Iterable[Row | LeftOu
 ARENA_HARD = RowFormat(
     name="arena-hard",
     title="arena-hard",
-    kinds=(),
     columns=("model", "games"),
     prompts=("uid", "question_id"),
     source="llm-judge",

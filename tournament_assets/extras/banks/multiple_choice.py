@@ -240,14 +240,12 @@ _FORMATS: Mapping[str, TableFormat] = {
         TableFormat(
             "medmcqa",
             "MedMCQA",
-            (),
             ("question", "opa", "opb", "opc", "opd"),
             known=frozenset({"exp"}),
         ),
         TableFormat(
             "medqa",
             "MedQA",
-            (),
             ("question", "options"),
             one_of=frozenset({"answer", "answer_idx"}),
             known=frozenset({"metamap_phrases"}),

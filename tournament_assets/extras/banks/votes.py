@@ -51,7 +51,6 @@ def _parse_evalica(row: Row, _: FormatOptions) -> Iterable[Row | LeftOut]:
 EVALICA = RowFormat(
     name="evalica",
     title="evalica",
-    kinds=(),
     columns=("left", "right", "winner"),
     prompts=("prompt", "question_id", "prompt_id", "prompt_hash"),
     source=None,
@@ -69,7 +68,6 @@ def _parse_one_hot(row: Row, _: FormatOptions) -> Iterable[Row | LeftOut]:
 ONE_HOT = RowFormat(
     name="one-hot",
     title="LMSYS on Kaggle",
-    kinds=(),
     columns=("model_a", "model_b", "winner_model_a", "winner_model_b", "winner_tie"),
     known=_RESPONSES,
     prompts=("prompt", "question_id", "prompt_id", "prompt_hash", "id"),
@@ -160,7 +158,6 @@ def _judges(votes: object) -> str | None:
 ORQ_ARENA = RowFormat(
     name="orq-arena",
     title="orq-arena",
-    kinds=(),
     columns=("model_a", "model_b"),
     one_of=frozenset({"judge_votes", "majority_verdict"}),
     known=_RESPONSES,
@@ -176,7 +173,6 @@ _OF_LMARENA = _CONVERSATIONS | _WEAK | {"tstamp", ANONYMOUS}
 LMARENA = ArenaFormat(
     name="lmarena",
     title="LMArena",
-    kinds=(),
     columns=PLAYERS,
     one_of=_OF_LMARENA,
     without=OF_OTHERS | OURS | {"source"},

@@ -12,7 +12,7 @@ from tournament_assets.reports.claims import judges_of
 from tournament_assets.reports.figures.figures import EntrantEconomy, figure_files
 from tournament_assets.reports.rendering import render_template
 from tournament_assets.reports.report_tables import table_csv
-from tournament_assets.storage.tables import encode_parquet, rows_of
+from tournament_assets.storage.tables import encode_parquet, make_table, rows_of
 from tournament_assets.tournament.asset_rows import LeaderboardRow, WinRateRow, by_dimension
 
 
@@ -69,9 +69,10 @@ def paper(run: Run) -> dict[str, bytes]:
 
 def parquet(run: Run) -> dict[str, bytes]:
     """The leaderboard and the win rates, with the types of their columns."""
+    pairs = [*rows_of(WinRateRow, run.win_rates)]
     return {
         "leaderboard.parquet": encode_parquet(LeaderboardRow, run.frame),
-        "win_rates.parquet": encode_parquet(WinRateRow, run.win_rates),
+        "win_rates.parquet": encode_parquet(WinRateRow, make_table(WinRateRow, pairs)),
     }
 
 

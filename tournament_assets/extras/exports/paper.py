@@ -7,6 +7,7 @@ those of the run; siunitx writes them.
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from tournament_assets.foundation.formatting import expected_share
 from tournament_assets.reports.claims import against_ratings
 from tournament_assets.reports.figures.canvas import to_pdf
 from tournament_assets.reports.figures.ladder import draw_ladders, misdrawn
@@ -60,6 +61,10 @@ def paper_files(
         "percent": percent,
         "chance": f"{min(100.0, missed):.0f}",
         "within": settings.equivalent_within,
+        "shares": [
+            f"{100 * expected_share(end):.1f}"
+            for end in (-settings.equivalent_within, settings.equivalent_within)
+        ],
         "against_ratings": sum(len(against_ratings(rows)) for rows in leaderboard.values()),
         "misdrawn": sum(len(misdrawn(rows)) for rows in leaderboard.values()),
     }

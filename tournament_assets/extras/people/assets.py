@@ -5,7 +5,7 @@ general labels are used for a dimension that has none of its own. A label counts
 texts are the ones that were labelled.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import product
@@ -34,7 +34,10 @@ from tournament_assets.extras.people.labelled_pairs import (
     label_pairs,
     votes_of_battles,
 )
-from tournament_assets.extras.people.measures import HUMAN_AGREEMENT
+from tournament_assets.extras.people.measures import (
+    HUMAN_AGREEMENT,
+    SELF_PREFERENCE_BY_LABELS,
+)
 from tournament_assets.extras.people.prediction_powered import (
     PoweredFit,
     label_worth,
@@ -45,7 +48,7 @@ from tournament_assets.foundation.errors import InputError, LedgerError
 from tournament_assets.foundation.fingerprints import fingerprint, fingerprint_bytes
 from tournament_assets.foundation.json_lines import JsonObject
 from tournament_assets.graph.assets.observed_inputs import InputVersion, ledger_files
-from tournament_assets.graph.assets.trust import check_light
+from tournament_assets.graph.assets.trust import check_light, self_preferences
 from tournament_assets.graph.outputs import (
     Made,
     Markdown,
@@ -78,7 +81,7 @@ from tournament_assets.tournament.asset_rows import (
 from tournament_assets.tournament.battles import battles_from_judgments, settings_of_run
 from tournament_assets.tournament.config import Mode, TournamentConfig
 from tournament_assets.tournament.prompts import answer_key
-from tournament_assets.tournament.verdicts import Outcome
+from tournament_assets.tournament.verdicts import Judgment, Outcome
 from tournament_assets.verdicts.judge_requests import LedgerAccess, open_ledger
 from tournament_assets.verdicts.table_rows import judgments_of
 
@@ -266,7 +269,9 @@ def people_measures(
     rubric, so a disagreement is not always the judge's mistake.
     """
     config = step.plan.config
-    rows, metadata = _calibration(step, judge_verdicts, match_list, ledger)
+    labels = _labels(step, match_list, ledger)
+    rows, metadata = _calibration(step, judge_verdicts, labels)
+    rows += _self_preference(step, judge_verdicts, labels)
     if human_battles is not None:
         agreement, numbers = _human_agreement(step, judge_verdicts, human_battles)
         rows, metadata = [*agreement, *rows], {**numbers, **metadata}
@@ -287,10 +292,29 @@ def people_checks(plan: TournamentPlan) -> Mapping[str, str]:
     return {HUMAN_AGREEMENT.name: f"{HUMAN_AGREEMENT.title}: {HUMAN_AGREEMENT.meaning}"}
 
 
+def _self_preference(
+    step: Step, verdicts: StoredTable, labels: "HumanLabels"
+) -> Iterator[MeasureRow]:
+    """Yield what the judge gives each entrant that it is, by the labels; a jury judges itself."""
+    config, measure = step.plan.config, SELF_PREFERENCE_BY_LABELS
+    if config.settles_together(step.mode) or not labels.labels:
+        return
+    people = [
+        Judgment.of(
+            {"prompt_id": each.prompt_id, "sample": each.sample, "dimension": step.name}
+            | {"entrant_a": each.first, "entrant_b": each.second, "weight": 1 / each.chance}
+            | {"share": each.share, "outcome": Outcome.of_share(each.share)}
+        )
+        for each in labels.votes
+    ]
+    for name, each in self_preferences(step, [*rows_of(VerdictRow, verdicts)], people).items():
+        limit = measure.threshold(config.checks)
+        yield measure.light(each, limit, dimension=step.name, subject=name)
+
+
 def _calibration(
-    step: Step, verdicts: StoredTable, matches: StoredTable, ledger: LedgerAccess
+    step: Step, verdicts: StoredTable, labels: "HumanLabels"
 ) -> tuple[list[MeasureRow], Metadata]:
-    labels = _labels(step, matches, ledger)
     rows = calibrate_judge(
         labels.beside(verdicts),
         dimension=step.name,

@@ -16,7 +16,12 @@ from numpy.typing import NDArray
 from tournament_assets.battles.rating import BattleRatings
 from tournament_assets.extras.results.reading import ScoreTable
 from tournament_assets.foundation.estimates import Estimate
-from tournament_assets.foundation.formatting import format_confidence, format_margin, format_plural
+from tournament_assets.foundation.formatting import (
+    expected_share,
+    format_confidence,
+    format_margin,
+    format_plural,
+)
 from tournament_assets.ratings.bradley_terry import ELO_PER_NAT, DrawWins, ResampledWins
 from tournament_assets.ratings.matches import rows_of_pairs
 from tournament_assets.ratings.rating_methods import BRADLEY_TERRY, placed_rows
@@ -118,12 +123,13 @@ class Claims:
 
     def to_dict(self) -> dict[str, Any]:
         """Return every number, for JSON."""
+        within = self.settings.equivalent_within
         return {
             "score": self.board.dimension,
             "items": self.n_items,
             "groups": self.n_groups,
             "confidence": self.settings.confidence,
-            "margin": {"elo": self.settings.equivalent_within, "mean_score": self.margin},
+            "margin": {"elo": within, "share": expected_share(within), "mean_score": self.margin},
             "verdict": self.verdict,
             "systems": [
                 {**asdict(row), "places": row.places, "mean_score": self.means.get(row.entrant_id)}

@@ -15,7 +15,7 @@ from tournament_assets.extras.results.reading import (
     open_battles,
     read_results,
 )
-from tournament_assets.foundation.errors import make_each
+from tournament_assets.foundation.errors import InputError, make_each
 from tournament_assets.reports.report_tables import Document
 from tournament_assets.tournament.battles import RatingSettings
 
@@ -64,6 +64,12 @@ def claims_command(
     if options == ResultOptions() and hold_battles(files):
         changes = {"equivalent_within": margin}
         battles = pool_battles(lambda: make_each(open_battles, files), changes=changes)
+        if n_stopped := sum(tally["stopped"] for tally in battles.pool.tallies.values()):
+            raise InputError(
+                f"{n_stopped} battles stand for several pairs: judging stopped early, so resamples "
+                "tell nobody's place; expected battles that stand for themselves; the report of "
+                "the run says who is better"
+            )
         rated = rate_battles(
             battles.pool, settings=battles.settings, methods=["bradley-terry"], pairs=True
         )

@@ -8,6 +8,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
+from typing import Any, Literal
 
 import click
 import numpy as np
@@ -33,6 +34,7 @@ from tournament_assets.battles.files import (
 from tournament_assets.battles.formats.arena import JUDGEARENA, PLAIN, UNREAD, ArenaFormat
 from tournament_assets.battles.registry import detect_format
 from tournament_assets.cli.options import json_option, page_option, show_report
+from tournament_assets.extras.results.measures import TIES
 from tournament_assets.foundation.errors import InputError
 from tournament_assets.foundation.estimates import Estimate
 from tournament_assets.judging.requests.verdict_parsing import reconcile_swap
@@ -53,7 +55,7 @@ from tournament_assets.tournament.prompts import AnswerKey
 from tournament_assets.tournament.verdicts import Judgment, Outcome, Verdict
 from tournament_assets.trust.evidence import agreed, length_of
 from tournament_assets.trust.measures import MEASURES, SELF_PREFERENCE, measure_judge
-from tournament_assets.trust.panel import Found, JudgeEvidence
+from tournament_assets.trust.panel import Found, JudgeEvidence, with_note
 
 Said = dict[PairKey, list[Battle]]
 """A judge's verdicts by pair, whose models are in order."""
@@ -157,8 +159,20 @@ def read_verdicts(
         prompts = known.accepted["question_id"] if isinstance(known, ArenaFormat) else ("prompt",)
         below, parse_row = (), lambda row, _: [row]
 
+    judged: set[tuple[Any, ...]] = set()
+
+    def order_of(row: Row) -> Literal["ab", "ba"] | None:
+        if known is not JUDGEARENA or "pref_hard" not in row or row.get("question_id") is None:
+            return None if known.name in _UNORDERED else "ab"
+        # JudgeArena's runs show model_a first, and write what it said of the swapped pairs below.
+        pair = tuple(map(row.get, ("question_id", "model_a", "model_b", "judge_model")))
+        is_swapped = pair in judged
+        judged.add(pair)
+        return "ba" if is_swapped else "ab"
+
     def parse(where: str, row: Row) -> Iterator[tuple[str, PairKey, Battle] | LeftOut]:
         row = _in_our_words(row, columns) if columns else row
+        order = order_of(row)
         reason = reason_against(row) or (None if row.get("winner", "-") else NO_VERDICT)
         if known is JUDGEARENA and row.get("winner") == "tie" and row.get("pref", 0) is None:
             reason = UNREAD
@@ -170,8 +184,7 @@ def read_verdicts(
             if isinstance(battle, LeftOut):
                 yield battle
                 continue
-            if not battle.presentation and known.name not in _UNORDERED:
-                battle = replace(battle, presentation="ab")
+            battle = battle if battle.presentation else replace(battle, presentation=order)
             answers = (str(battle.question_id), battle.turn or battle.sample)
             for column, model in zip(_TEXTS, (battle.model_a, battle.model_b) * 2, strict=True):
                 if isinstance(row.get(column), str):
@@ -226,6 +239,7 @@ def audit_judge(
         if people
         else Estimate(note="nobody labelled", remedy="give people's votes by --labels"),
         "test_retest": _retest(by_judge[judge]),
+        TIES.name: _ties(by_judge[judge]),
         SELF_PREFERENCE: Estimate(note="no model has the judge's name"),
     }
     if judge in entrants:
@@ -324,6 +338,16 @@ def _retest(said: Said) -> Estimate:
     )
     share = measure_by_prompt(units, confidence=_SETTINGS.confidence)
     return share if share.n else Estimate(note="no showing is repeated")
+
+
+def _ties(said: Said) -> Estimate:
+    units = [
+        (key[0], each.is_tie and not each.inconsistent)
+        for key, verdicts in said.items()
+        for each in verdicts
+    ]
+    share = measure_by_prompt(units, confidence=_SETTINGS.confidence)
+    return with_note(share, f"{share.count} of {share.n} verdicts")
 
 
 def _slot_share(said: Said, entrants: Sequence[str], dimension: str) -> Estimate:

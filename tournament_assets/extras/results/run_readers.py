@@ -61,6 +61,7 @@ def _battle_pairs(path: Path) -> Iterator[SettledPair]:
 
 def _score_pairs(table: ScoreTable) -> Iterator[SettledPair]:
     """Yield every two systems on every item; each item of a group is a sample of it."""
+    prompts = [f"group {group}" for group in table.groups]
     for a, b in combinations(range(len(table.systems)), 2):
         shares = 0.5 + (table.gains[:, a] - table.gains[:, b]) / 2
         # A group weighs as much as its items.
@@ -68,7 +69,7 @@ def _score_pairs(table: ScoreTable) -> Iterator[SettledPair]:
         for item, (share, weight) in enumerate(zip(shares.tolist(), weights.tolist(), strict=True)):
             yield _pair(
                 (table.score, table.systems[a], table.systems[b]),
-                prompt=f"group {table.groups[item]}",
+                prompt=prompts[item],
                 share=None if np.isnan(share) else share,
                 weight=weight,
                 sample=item + 1,
@@ -79,12 +80,9 @@ def _pair(
     names: tuple[str, str, str], *, prompt: str, share: float | None, weight: float, sample: int
 ) -> SettledPair:
     """Return a pair on a dimension, of which the first of two got a share of the win."""
-    outcome = Outcome.UNJUDGED
-    if share is not None:
-        outcome = Outcome.TIE if share == 0.5 else (Outcome.B_WINS, Outcome.A_WINS)[share > 0.5]
     row = dict(zip(("dimension", "entrant_a", "entrant_b"), names, strict=True))
     about = {"share": share, "weight": weight, "sample": sample}
-    return SettledPair.of({**row, "prompt_id": prompt, "outcome": outcome, **about})
+    return SettledPair.of({**row, "prompt_id": prompt, "outcome": Outcome.of_share(share), **about})
 
 
 ROWS = (run_of_results,)

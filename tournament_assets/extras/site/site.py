@@ -16,6 +16,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from tournament_assets.foundation.errors import InputError
@@ -27,6 +28,7 @@ from tournament_assets.foundation.formatting import (
     format_rating,
     join_names,
 )
+from tournament_assets.graph.outputs import Check
 from tournament_assets.ratings.rating_tables import LEVEL
 from tournament_assets.reports.figures.canvas import short_label
 from tournament_assets.reports.figures.figures import spread
@@ -49,7 +51,8 @@ class SiteRun:
 
     Attributes:
         mode: The mode, such as `pilot`.
-        screen: The first screen of its report: title, question and doubts.
+        config: Its config, from the project's folder.
+        screen: The first screen of its report.
         facts: Prompts, entrants and amber lights, in a few words.
         standings: Every entrant's standing by dimension, best first.
         inputs: Fingerprints of what makes two runs comparable, by name.
@@ -58,6 +61,7 @@ class SiteRun:
     folder: Path
     tournament: str
     mode: str
+    config: str
     screen: Mapping[str, Any]
     finished_at: datetime
     judge: str
@@ -69,6 +73,11 @@ class SiteRun:
     def page(self) -> str:
         """The page of its tournament and mode."""
         return f"{self.tournament}_{self.mode}.html"
+
+    @property
+    def latest_report(self) -> str:
+        """The report of the latest run of its mode, from the index."""
+        return f"latest/{self.tournament}_{self.mode}/report.html"
 
     @property
     def report(self) -> str:
@@ -158,10 +167,9 @@ def write_site(runs: Sequence[SiteRun], out: Path) -> list[Path]:
         for name, text in site_pages(runs).items():
             temporary.mkdir(exist_ok=True)
             (temporary / name).write_text(text, encoding="utf-8")
-        for run in runs:
-            (temporary / "runs" / run.folder.name).mkdir(parents=True)
-            for page in sorted(run.folder.glob("report*.html")):
-                shutil.copyfile(page, temporary / "runs" / run.folder.name / page.name)
+        for name, file in report_files(runs).items():
+            (temporary / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(file, temporary / name)
         if out.exists():
             shutil.rmtree(out)
         temporary.rename(out)
@@ -170,20 +178,45 @@ def write_site(runs: Sequence[SiteRun], out: Path) -> list[Path]:
     return sorted(path for path in out.rglob("*") if path.is_file())
 
 
-def site_pages(runs: Sequence[SiteRun]) -> dict[str, str]:
-    """Return the pages by file name: the index, and one for each tournament and mode."""
+def report_files(runs: Sequence[SiteRun]) -> dict[str, Path]:
+    """Return the files of reports by their places: of every run, and of the latest of each mode."""
+    places = {run.report: run for run in runs}
+    places |= {run.latest_report: run for run in reversed(runs)}
+    return {
+        f"{Path(place).parent}/{file.name}": file
+        for place, run in places.items()
+        for file in run.folder.glob("report*.html")
+    }
+
+
+def site_pages(
+    runs: Sequence[SiteRun], states: Mapping[str, tuple[Check, str]] = MappingProxyType({})
+) -> dict[str, str]:
+    """Return the pages by file name: the index, and one for each tournament and mode.
+
+    Args:
+        runs: The runs, the newest first.
+        states: By page, whether it is up to date now, and where a rerun starts.
+    """
     by_page: dict[str, list[SiteRun]] = {}
     for run in runs:
         by_page.setdefault(run.page, []).append(run)
-    pages = {"index.html": _render("index.html.jinja", by_page=by_page, runs=runs)}
+    pages = {"index.html": _render("index.html.jinja", by_page=by_page, runs=runs, states=states)}
     for name, of_page in by_page.items():
         pages[name] = _render(
             "runs.html.jinja",
             latest=of_page[0],
+            state=states.get(name),
             rows=list(zip(of_page, _changes(of_page), strict=True)),
             histories=[_history(of_page[::-1], dimension) for dimension in of_page[0].standings],
         )
     return pages
+
+
+def with_state(report: Path, page: tuple[str, tuple[Check, str]]) -> str:
+    """Return a report, headed by its mode's state and a link to the page of the mode's runs."""
+    head = _render("bar.html.jinja", page=page[0], state=page[1])
+    return report.read_text(encoding="utf-8").replace("<body>", f"<body>\n{head}", 1)
 
 
 def _refuse_another_folder(out: Path) -> None:
@@ -210,6 +243,7 @@ def _read_run(folder: Path) -> SiteRun:
         folder=folder,
         tournament=tournament,
         mode=mode,
+        config=str(manifest["config"]),
         screen=manifest["first_screen"],
         finished_at=datetime.fromisoformat(str(manifest["finished_at"])),
         judge=f"{manifest['judge_model']}, {manifest['judge']}",

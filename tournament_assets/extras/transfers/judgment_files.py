@@ -115,15 +115,9 @@ class _Line(BaseModel):
         return value
 
 
-_PAIR = (
-    "dimension",
-    "prompt_id",
-    "sample",
-    "entrant_a",
-    "entrant_b",
-    "presentation",
-    "position_swap",
-)
+_PRESENTED = ("dimension", "prompt_id", "sample", "entrant_a", "entrant_b", "presentation")
+"""The fields that say what was shown to the judge."""
+_PAIR = (*_PRESENTED, "position_swap")
 _EXPECTED = "a file with one judgment a line"
 _NOT_THE_JUDGES = (FailureClass.EMPTY, FailureClass.INFRASTRUCTURE)
 
@@ -233,12 +227,7 @@ def _record(values: JsonObject, where: str) -> JudgmentRecord:
     except ValidationError as error:
         raise InputError(_problem(detail, values, where) for detail in error.errors()) from None
     return JudgmentRecord(
-        dimension=line.dimension,
-        prompt_id=line.prompt_id,
-        sample=line.sample,
-        entrant_a=line.entrant_a,
-        entrant_b=line.entrant_b,
-        presentation=line.presentation,
+        **{name: getattr(line, name) for name in _PRESENTED},
         reply=failed_unless_the_judges(
             StoredReply(
                 request_key=line.request_key,
@@ -287,12 +276,7 @@ def _to_row(record: JudgmentRecord) -> JsonObject:
         )
     return {
         "request_key": reply.request_key,
-        "dimension": record.dimension,
-        "prompt_id": record.prompt_id,
-        "sample": record.sample,
-        "entrant_a": record.entrant_a,
-        "entrant_b": record.entrant_b,
-        "presentation": record.presentation,
+        **{name: getattr(record, name) for name in _PRESENTED},
         "judge_model": reply.model,
         "attempt": reply.attempt,
         "channel": reply.channel,

@@ -30,7 +30,7 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from tournament_assets.foundation.errors import InputError, Problems
+from tournament_assets.foundation.errors import Problems
 from tournament_assets.generation.hydra.decoded import (
     Decoded,
     DecodingMode,
@@ -182,66 +182,13 @@ _UNSEEN_ON_CUDA = 16
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class DecodedBatch:
-    """The responses to a batch of prompts.
-
-    Attributes:
-        responses: One per prompt, in the order of the prompts.
-        witnesses: The speaking heads' input to the final norm at the last token of each prompt,
-            shape (n_prompts, hidden_size), for the uncertainty head.
-    """
-
-    responses: tuple[Decoded, ...]
-    witnesses: Tensor
-
-
-def decode(
-    model: HydraModel,
-    prompts: Sequence[EncodedPrompt],
-    settings: DecodingSettings,
-    *,
-    n_rows: int,
-    prompt_length: int,
-    captured: "CapturedRounds | None" = None,
-) -> DecodedBatch:
-    """Write one response to each prompt of a batch.
-
-    Args:
-        prompts: One to `n_rows` prompts.
-        n_rows: Rows of the batch. Equal `n_rows` and `prompt_length` give equal responses.
-        prompt_length: Tokens that prompts are padded to.
-        captured: Records rounds, and holds them from one batch of an entrant to the next; None
-            executes them eagerly. Results are the same but for rounding.
-    """
-    if not 1 <= len(prompts) <= n_rows:
-        raise InputError(
-            f"there are {len(prompts)} prompts for {n_rows} rows; expected 1 to {n_rows}"
-        )
-    queue = DecodingQueue(
-        model,
-        prompts,
-        settings,
-        n_rows=n_rows,
-        lengths=[prompt_length] * len(prompts),
-        captured=captured,
-    )
-    done: list[Finished] = []
-    while new := queue.advance():
-        done += new
-    done.sort(key=lambda each: each.index)
-    return DecodedBatch(
-        responses=tuple(each.response for each in done),
-        witnesses=torch.stack([each.witness for each in done]),
-    )
-
-
-@dataclass(frozen=True, slots=True, eq=False)
 class Finished:
     """A response that is complete.
 
     Attributes:
         index: Its prompt's place among all prompts.
-        witness: See `DecodedBatch`, shape (hidden_size,).
+        witness: Its head's input to the final norm at the last token of the prompt, for the
+            uncertainty head, shape (hidden_size,).
     """
 
     index: int
@@ -260,7 +207,8 @@ class DecodingQueue:
         prompts: At least one; those of the first one's length begin together.
         n_rows: Rows of the batch; unused ones are filled with copies of the last prompt in it.
         lengths: Tokens that each prompt is padded to, the longest first.
-        captured: See `decode`.
+        captured: Records rounds, and holds them from one batch of an entrant to the next; None
+            executes them eagerly. Results are the same but for rounding.
         n_unseen: Rounds between two looks; as the device needs unless given.
     """
 

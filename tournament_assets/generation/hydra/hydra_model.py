@@ -456,7 +456,7 @@ def estimate_p_correct(
     Args:
         model: A model with an uncertainty head.
         prompts: Token ids of the correctness prompts, one per response.
-        witnesses: From the `DecodedBatch`, shape (n_prompts, hidden_size).
+        witnesses: From what was `Finished`, shape (n_prompts, hidden_size).
         answer_ids: The tokens for yes and no: `A` and `B` without a space before them.
         prompt_length: Tokens that prompts are padded to.
 

@@ -50,6 +50,7 @@ from tournament_assets.tournament.asset_rows import (
     ReportPageRow,
 )
 from tournament_assets.tournament.battles import settings_of_run
+from tournament_assets.tournament.config import Mode
 from tournament_assets.trust.measures import lights_of
 from tournament_assets.verdicts.judge_requests import LedgerAccess
 
@@ -61,6 +62,33 @@ def tables_of(sections: Iterable[SectionRow]) -> tuple[str, ...]:
     """Return the tables of a mode that a page of these sections and its facts are made from."""
     own = (name for row in sections for name in row.reads)
     return tuple(dict.fromkeys((*READS, *tables_read(FactTables), *own)))
+
+
+_ANCHORS = {
+    **{name: f"#{row.name}" for row in reversed(SECTIONS) for name in row.reads},
+    **dict.fromkeys(("battles", "entrant_responses", "judge_verdicts"), "#battles"),
+    "elo_ratings": "#numbers",
+    "judge_replies": "#cost",
+    **dict.fromkeys(("leaderboard", "report", "run_artifacts"), ""),
+}
+"""Where in a report an asset is shown."""
+
+
+def page_address(
+    plan: TournamentPlan, asset: str, mode: Mode, directory: Path | None = None
+) -> str | None:
+    """Return the address of the page that shows an asset, if it is on a site.
+
+    Args:
+        directory: The run's; without it, it is the page of the newest run of the mode.
+    """
+    site = plan.project.environment.get("TOURNAMENT_SITE_URL")
+    if not site or asset not in _ANCHORS:
+        return None
+    if directory is not None and directory.parent != plan.project.folder / "runs":
+        return None
+    run = f"runs/{directory.name}" if directory else f"latest/{plan.tournament_id}_{mode}"
+    return f"{site.rstrip('/')}/{run}/report.html{_ANCHORS[asset]}"
 
 
 def report(step: Step, tables: Tables) -> Made[WrittenTable[ReportPageRow]]:

@@ -2,11 +2,12 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pandas as pd
 
 from tournament_assets.foundation.fingerprints import fingerprint, fingerprint_bytes
+from tournament_assets.foundation.formatting import format_claim
 from tournament_assets.graph.outputs import (
     Made,
     Markdown,
@@ -218,6 +219,8 @@ def win_rates(
         decided=_decided(judging_decisions),
     )
     rows = claimed(pairwise_winrates(judgments), evidence.standings)
+    within = config.ratings.equivalent_within
+    shown = [replace(row, claim=format_claim(row.claim, within)) for row in rows]
     # The sign of the difference shows a decision against the ratings.
     columns = ("entrant_a", "entrant_b", "claim", "difference", "win_rate_a", *_COUNTS)
     picture = figure_markdown(draw_win_grid(rows, config.entrant_ids), "win-rate matrix")
@@ -225,7 +228,7 @@ def win_rates(
         rows,
         metadata={
             "pairs_of_entrants": len(rows),
-            "win_rates": markdown_table(rows, columns, limit=20),
+            "win_rates": markdown_table(shown, columns, limit=20),
             "matrix": Markdown(picture),
         },
     )

@@ -69,12 +69,14 @@ def measures(step: Step, inputs: Inputs[MeasureInputs], tables: Tables) -> Made[
     """
     config = step.plan.config
     by_judge, mode = [*_by_judge(step, inputs.judge_replies)], step.mode
+    is_in_turn = config.has_jury(mode) and not by_judge
+    alone = [*rows_of(VerdictRow, inputs.judge_verdicts)] if is_in_turn else by_judge
     lights = [
         *measure_judge(
             _evidence(step, inputs, tables),
             config.checks,
             dimension=step.name,
-            others=_self_preferences(step, by_judge),
+            others={SELF_PREFERENCE: self_preferences(step, alone)} if alone else {},
         )
     ]
     agreement = [*agreement_rows(by_judge, config=config, mode=mode, dimension=step.name)]
@@ -115,28 +117,30 @@ def _evidence(
     )
 
 
-def _self_preferences(
-    step: Step, by_judge: Sequence[VerdictRow]
-) -> dict[str, Estimate | Mapping[str | None, Estimate]]:
-    """Return what its own judges give each entrant that is one, by what the others say of it."""
-    if not by_judge:
-        return {}
+def self_preferences(
+    step: Step, judged: Sequence[VerdictRow], people: Sequence[Judgment] = ()
+) -> dict[str | None, Estimate]:
+    """Return what its own judges give each entrant that is one, by what others say of it.
+
+    Args:
+        judged: How each judge settles its pairs by itself.
+        people: What people say, who then stand for the other judges.
+    """
     config = step.plan.config
     authors: dict[str | None, set[str]] = {}
-    models = {row.settled_by for row in by_judge}
+    models = {row.settled_by for row in judged}
     for each in playing_judges(step.plan, step.mode, models=models):
         authors.setdefault(each.entrant_id, set()).add(each.judge)
-    numbers = {
+    return {
         name: measure_self_preference(
-            [Judgment.of(row) for row in by_judge if row.settled_by in judges],
-            [Judgment.of(row) for row in by_judge if row.settled_by not in judges],
+            [Judgment.of(row) for row in judged if row.settled_by in judges],
+            people or [Judgment.of(row) for row in judged if row.settled_by not in judges],
             str(name),
             entrants=config.entrant_ids,
             confidence=config.ratings.confidence,
         )
         for name, judges in authors.items()
     }
-    return {SELF_PREFERENCE: numbers} if numbers else {}
 
 
 def _judged_pairs(

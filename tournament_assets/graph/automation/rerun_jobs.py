@@ -56,7 +56,7 @@ def _build_rerun_job(
     def begin(context: dg.OpExecutionContext) -> None:
         refuse_superseded(context.instance, plan, context.run)
         if RERUN_TAG not in context.run.tags:
-            _begin_by_hand(context, plan, scope)
+            _begin_by_hand(context, plan)
         inputs = read_inputs(plan)
         for observation in observations(plan, inputs):
             context.log_event(observation)
@@ -77,13 +77,13 @@ def _build_rerun_job(
     return rerun
 
 
-def _begin_by_hand(context: dg.OpExecutionContext, plan: TournamentPlan, scope: Scope) -> None:
+def _begin_by_hand(context: dg.OpExecutionContext, plan: TournamentPlan) -> None:
     """Turn a run that somebody launched by hand into a rerun, if none is unfinished."""
     mode = context.partition_key
     for rerun in find_reruns(context.instance, plan, mode=mode):
         if rerun.is_unfinished:
             raise WorkError(f"{rerun.describe()}; one at a time: wait for it, or cancel its run")
-    tags = rerun_tags(plan, mode, scope, "hand", datetime.now(UTC))
+    tags = rerun_tags(plan, mode, "hand", datetime.now(UTC))
     context.instance.add_run_tags(context.run_id, tags)
 
 

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import Enum
 from typing import Any, Literal, cast, get_args
-from urllib.parse import quote
 
 import dagster as dg
 
@@ -57,11 +56,10 @@ def find_out_of_date(
 
 
 RERUN_TAG = "tournament/rerun"
-SCOPE_TAG = "tournament/scope"
 REASON_TAG = "tournament/reason"
 EDITED_TAG = "tournament/edited"
 """The state of inputs and settings when a rerun began because of an edit."""
-RERUN_TAGS = ("tournament", "mode", RERUN_TAG, SCOPE_TAG, REASON_TAG, EDITED_TAG)
+RERUN_TAGS = ("tournament", "mode", RERUN_TAG, REASON_TAG, EDITED_TAG)
 """The tags that a run takes over from the rerun's run that it replaces."""
 
 Scope = Literal["all", "out_of_date"]
@@ -119,7 +117,7 @@ def begin_rerun(
         edited: What the inputs and settings are, where an edit is the reason.
     """
     scope: Scope = "all" if reason == "schedule" else "out_of_date"
-    tags = rerun_tags(plan, mode, scope, reason, began_at)
+    tags = rerun_tags(plan, mode, reason, began_at)
     if edited:
         tags[EDITED_TAG] = edited
     # Dagster makes no second run for a key, however often it is asked.
@@ -131,14 +129,13 @@ def begin_rerun(
 
 
 def rerun_tags(
-    plan: TournamentPlan, mode: Mode, scope: Scope, reason: Reason, began_at: datetime
+    plan: TournamentPlan, mode: Mode, reason: Reason, began_at: datetime
 ) -> dict[str, str]:
     """Return the tags that make a run a rerun."""
     return {
         "tournament": plan.tournament_id,
         "mode": mode,
         RERUN_TAG: name_rerun(plan, mode, reason, began_at),
-        SCOPE_TAG: scope,
         REASON_TAG: reason,
     }
 
@@ -243,11 +240,12 @@ def find_identity(instance: dg.DagsterInstance, run_id: str) -> RerunIdentity:
 
 
 def _identity_of(record: Any) -> RerunIdentity:
-    tags, began_at = record.dagster_run.tags, record.create_timestamp
+    run, began_at = record.dagster_run, record.create_timestamp
+    tags = run.tags
     return RerunIdentity(
         rerun_id=tags[RERUN_TAG],
         mode=tags["mode"],
-        scope=cast("Scope", tags[SCOPE_TAG]),
+        scope="all" if run.job_name == f"{tags['tournament']}_run" else "out_of_date",
         reason=cast("Reason", tags[REASON_TAG]),
         began_at=began_at if began_at.tzinfo is not None else began_at.replace(tzinfo=UTC),
         edited=tags.get(EDITED_TAG, ""),
@@ -282,11 +280,3 @@ def find_rerun_stopped_at(
         if step.status is not None and step.status.value == "FAILURE"
     }
     return rerun if failed & steps else None
-
-
-def runs_page(tags: Mapping[str, str]) -> str:
-    """Return the path of the UI's page of the runs that have all of some tags."""
-    return "/runs?" + "&".join(
-        f"q[{index}]={quote(f'tag:{name}={value}', safe='')}"
-        for index, (name, value) in enumerate(tags.items())
-    )

@@ -18,13 +18,10 @@ from tournament_assets.graph.assets.observed_inputs import ledger_files
 from tournament_assets.graph.automation.edits import Look, look_at_inputs, state_of
 from tournament_assets.graph.automation.jobs import op_configs, stage_making
 from tournament_assets.graph.automation.reruns import (
-    REASON_TAG,
-    RERUN_TAG,
     begin_rerun,
     find_rerun_stopped_at,
     find_reruns,
     name_rerun,
-    runs_page,
 )
 from tournament_assets.graph.resources import JudgeResource, LedgerResource
 from tournament_assets.graph.rows import COLLECTS_TAG
@@ -79,8 +76,6 @@ def build_schedules(plan: TournamentPlan, run_job: dg.JobDefinition) -> list[dg.
 def _build_schedule(
     plan: TournamentPlan, mode: Mode, rerun_schedule: RerunSchedule, run_job: dg.JobDefinition
 ) -> dg.ScheduleDefinition:
-    tags = {"tournament": plan.tournament_id, REASON_TAG: "schedule"}
-
     @dg.schedule(
         name=f"{plan.tournament_id}_{mode}_schedule",
         job=run_job,
@@ -90,9 +85,7 @@ def _build_schedule(
         description=(
             f"Runs the {mode} again, all stages in order, and leaves a new run directory. While "
             f"an earlier rerun of the {mode} is unfinished it begins none; of several ticks that "
-            "were missed it makes up for one. Its reruns are listed at "
-            f"{runs_page({**tags, 'mode': mode})}; a click on "
-            f"the tag {RERUN_TAG} of a run there shows one rerun as a whole."
+            f"were missed it makes up for one. Its reruns are runs of {run_job.name}."
         ),
     )
     def schedule(
@@ -109,7 +102,8 @@ def _build_schedule(
     return schedule
 
 
-_INTERVAL_SECONDS = 15
+_INTERVAL_SECONDS = 60
+"""A look that finds nothing takes a fifth of a second; the site looks whenever it is read."""
 
 
 def build_sensor(

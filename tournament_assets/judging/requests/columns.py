@@ -286,10 +286,6 @@ class Selection(Columned[ModelRequest]):
         order = sorted(range(size), key=lambda number: number * _GOLDEN_RATIO % 1)
         return self._choose(self._positions[[number * len(self) // size for number in order]])
 
-    def drop(self, positions: AbstractSet[int]) -> "Selection":
-        """Return those that do not have one of some positions, without building any."""
-        return self._choose(self._positions[~np.isin(self._positions, [*positions])])
-
     def without(self, answered: AbstractSet[str]) -> "Selection":
         """Return those whose key is not among the answered ones."""
         is_left = np.array([key not in answered for key in keys_of(self)], dtype=bool)

@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING
 
+from tournament_assets.foundation.formatting import format_claim
 from tournament_assets.reports.claims import PairStatement, Statements
 from tournament_assets.reports.figures.canvas import (
     BAND,
@@ -64,7 +65,7 @@ def draw_forest(
     write_title(axes, f"{found.dimension}: {short_label(first)} above …")
     label_axis(
         axes,
-        f"Elo points, all pairs together; shaded: the margin of ±{equivalent_within:g}",
+        f"Elo points, all pairs together; shaded: {format_claim('equivalent', equivalent_within)}",
         judge_label,
     )
     return figure

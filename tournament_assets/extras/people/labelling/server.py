@@ -30,7 +30,7 @@ from tournament_assets.foundation.fingerprints import fingerprint_text
 from tournament_assets.foundation.json_lines import JsonObject, parse_object
 from tournament_assets.loopback.bounded_protocol import BoundedProtocol
 from tournament_assets.reports.rendering import render_template
-from tournament_assets.serving.web_access import GuardedApp, address_of, listen
+from tournament_assets.serving.web_access import PRIVATE_HEADERS, GuardedApp, address_of, listen
 
 _MAX_BODY_BYTES = 256 * 1024
 _MAX_RATERS = 200
@@ -38,12 +38,7 @@ _KEY_LENGTH = 32
 _KEY = re.compile(f"[0-9a-f]{{{_KEY_LENGTH}}}")
 TOKEN_VARIABLE = "TOURNAMENT_LABEL_TOKEN"  # noqa: S105  # a variable's name
 """The environment variable with the secret that an address must contain."""
-_HEADERS = {
-    "X-Tournament": "labels",
-    "Cache-Control": "no-store",
-    "Referrer-Policy": "no-referrer",
-    "X-Content-Type-Options": "nosniff",
-}
+_HEADERS = {"X-Tournament": "labels", **PRIVATE_HEADERS}
 
 
 class _Refused(Exception):  # noqa: N818  # an answer, not an error of ours
