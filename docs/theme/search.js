@@ -2,7 +2,7 @@
 const root = document.currentScript.dataset.root.replace(/\/$/, "");
 const form = document.querySelector("[role=search]");
 const query = document.getElementById("query");
-const found = document.getElementById("found");
+const hits = document.getElementById("hits");
 const MOST = 20;
 let index = null;
 
@@ -55,20 +55,20 @@ function result(section, words) {
 
 async function show() {
   const words = query.value.toLowerCase().split(/\s+/u).filter(Boolean);
-  found.hidden = query.value.trim().length < 2;
-  if (found.hidden) return found.replaceChildren();
+  hits.hidden = query.value.trim().length < 2;
+  if (hits.hidden) return hits.replaceChildren();
   const ranked = (await load()).map((section) => [rank(section, words), section]).filter(([score]) => score);
   ranked.sort(([one], [other]) => other - one);
   const heading = document.createElement("h2");
   heading.textContent = ranked.length ? `${ranked.length} sections, the best first` : "No section has all of these words";
-  found.replaceChildren(heading, ...ranked.slice(0, MOST).map(([, section]) => result(section, words)));
+  hits.replaceChildren(heading, ...ranked.slice(0, MOST).map(([, section]) => result(section, words)));
 }
 
 form.hidden = false;
 form.addEventListener("submit", async (event) => {
   event.preventDefault();
   await show();
-  found.querySelector("a")?.focus();
+  hits.querySelector("a")?.focus();
 });
 query.addEventListener("input", show);
 query.value = new URLSearchParams(location.search).get("q") ?? "";

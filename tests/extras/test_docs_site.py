@@ -84,7 +84,7 @@ def test_axe_finds_nothing_on_any_page_of_the_site(
         page.evaluate("document.querySelectorAll('details').forEach((menu) => menu.open = true)")
         assert find_violations(page) == [], written.name
     page.goto(f"{(site / 'index.html').as_uri()}?q=ledger")
-    expect(page.locator("#found article").first).to_be_visible()
+    expect(page.locator("#hits article").first).to_be_visible()
     assert find_violations(page) == []
     page.context.close()
 
@@ -110,10 +110,10 @@ def test_on_a_phone_the_pages_and_sections_fold_at_the_top(phone: Page) -> None:
 @with_mkdocs
 @in_chromium
 def test_search_finds_sections_from_disk_and_shows_texts_as_text(phone: Page) -> None:
-    search, results = phone.get_by_label("Search", exact=True), phone.locator("#found article")
+    search, results = phone.get_by_label("Search", exact=True), phone.locator("#hits article")
     search.fill("kept <b>")
-    expect(phone.locator("#found h2")).to_contain_text("No section")
-    expect(phone.locator("#found b")).to_have_count(0)
+    expect(phone.locator("#hits h2")).to_contain_text("No section")
+    expect(phone.locator("#hits b")).to_have_count(0)
     search.fill("LEDGER recov")
     expect(results.first).to_contain_text("ledger: recovery")
     expect(results.first.locator("mark").first).to_have_text("ledger")
