@@ -114,6 +114,8 @@ def test_search_finds_sections_from_disk_and_shows_texts_as_text(phone: Page) ->
     search.fill("kept <b>")
     expect(phone.locator("#hits h2")).to_contain_text("No section")
     expect(phone.locator("#hits b")).to_have_count(0)
+    search.fill("--config judge's")
+    expect(results.first.locator("mark").first).to_have_text(re.compile("--config|judge's"))
     search.fill("LEDGER recov")
     expect(results.first).to_contain_text("ledger: recovery")
     expect(results.first.locator("mark").first).to_have_text("ledger")
