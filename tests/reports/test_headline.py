@@ -83,7 +83,7 @@ CIRCLE: Better = {"ada": ("bob",), "bob": ("cyd",), "cyd": ("ada",)}
         pytest.param(
             [stated("truth", BEST), stated("tone", BEST), stated("use", OPEN)],
             "Different by quality",
-            "ADA is best on truth and tone; 2 entrants may be best on use.",
+            "ADA is best on truth and tone; ADA or BOB may be best on use.",
             ["best: ADA", "best: ADA", "may be best: ADA or BOB"],
             id="different",
         ),
