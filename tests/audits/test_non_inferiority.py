@@ -116,4 +116,4 @@ def test_all_that_is_wrong_with_the_question_is_said_at_once() -> None:
             margin=-1,
             confidence=0.95,
         )
-    assert len(refused.value.problems) == 4
+    assert len(refused.value.problems) == 3
