@@ -155,7 +155,7 @@ WRONG: dict[str, tuple[str, tuple[str, ...], tuple[str, ...]]] = {
         (),
         ("'a' shares no item with another system (it has i1)",),
     ),
-    "no row": ("item,a,b\n", (), ("holds no row",)),
+    "no row": ("item,a,b\n", (), ("holds no score",)),
     "no byte": ("", (), ("the file is empty",)),
     "other items": (
         "item,model,score\nx1,a,1\nx1,b,0\ny1,c,1\n",

@@ -194,7 +194,10 @@ def _refuse_unpaired(
 ) -> None:
     """Refuse systems that share no item with another."""
     if not systems:
-        raise InputError(f"{title}: holds no row; expected scores of two systems or more")
+        raise InputError(
+            f"{title}: holds no score; expected a column of numbers for each of two systems or "
+            "more, or a row for each score; name the columns with --item, --system and --score"
+        )
     problems, has_score = Problems(), ~np.isnan(values)
     is_shared = has_score.sum(axis=1) > 1
     for system, scored in zip(systems, has_score.T, strict=True):
