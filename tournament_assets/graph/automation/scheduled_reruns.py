@@ -102,8 +102,7 @@ def _build_schedule(
     return schedule
 
 
-_INTERVAL_SECONDS = 60
-"""A look that finds nothing takes a fifth of a second; the site looks whenever it is read."""
+_INTERVAL_SECONDS = 15
 
 
 def build_sensor(
