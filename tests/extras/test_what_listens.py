@@ -4,7 +4,6 @@ import socket
 import threading
 from collections.abc import Iterator
 from contextlib import suppress
-from types import SimpleNamespace
 from typing import Any
 
 import h11
@@ -66,10 +65,7 @@ def server(
     monkeypatch.setattr(uvicorn.Config, "configure_logging", lambda _: None)  # of all tests
     name = "host_dagster_ui_with_workspace_process_context"
     monkeypatch.setattr(cli, name, None)
-    monkeypatch.setattr(
-        cli, "cli", lambda *_, **__: getattr(cli, name)(SimpleNamespace(instance=None))
-    )
-    monkeypatch.setattr(guarded_pages.EditWatch, "run", lambda _: None)
+    monkeypatch.setattr(cli, "cli", lambda *_, **__: getattr(cli, name)(0))
     monkeypatch.setattr(
         guarded_pages, "create_app_from_workspace_process_context", lambda *_, **__: read_all
     )
