@@ -21,7 +21,6 @@ from tournament_assets.graph.assets.observed_inputs import read_inputs
 from tournament_assets.graph.automation import edits
 from tournament_assets.graph.automation.jobs import Stage, build_stages, observations
 from tournament_assets.graph.automation.reruns import find_out_of_date
-from tournament_assets.graph.guarded_pages import EditWatch
 from tournament_assets.graph.recipe_book import RecipeBook
 from tournament_assets.graph.table import rows_of
 from tournament_assets.judging.requests import verdict_parsing as parsing
@@ -331,24 +330,3 @@ def test_a_run_finishes_with_the_rubrics_it_began_with(project: SmallProject) ->
     assert "rubrics factuality was v1 (" in said
     observed, checks = Watcher(project).tick()
     assert (observed, checks) == (["rubrics/factuality"], {})
-
-
-def test_beside_the_pages_an_edit_is_told_once_as_soon_as_it_stays(project: SmallProject) -> None:
-    key = dg.AssetCheckKey(dg.AssetKey(["small", "report"]), "up_to_date")
-    environment = {**project.environment, "TOURNAMENT_PROJECT": str(project.folder)}
-    with dg.DagsterInstance.from_config(project.environment["DAGSTER_HOME"]) as instance:
-        watch = EditWatch(instance, environment)
-        ends = []
-        for version in (1, 1, 2, 2, 2):
-            rubric = project.folder / "rubrics" / "factuality.txt"
-            if f"# version: {version}" not in rubric.read_text():
-                edit(rubric, "# version: 1", f"# version: {version}")
-            watch.look()
-            ends.append(instance.event_log_storage.get_maximum_record_id() or 0)
-        record = instance.get_latest_asset_check_evaluation_record(key)
-    assert ends[0] == ends[1] == ends[2] < ends[3] == ends[4]
-    assert record is not None
-    assert record.event is not None
-    assert record.event.asset_check_evaluation is not None
-    assert not record.event.asset_check_evaluation.passed
-    assert "factuality" in str(record.event.asset_check_evaluation.description)

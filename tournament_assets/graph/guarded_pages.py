@@ -11,13 +11,8 @@ The pages of extras are served by the same process, each on a port of 127.0.0.1.
 
 import os
 import sys
-import time
-from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
-from pathlib import Path
 from pkgutil import resolve_name
-from threading import Thread
 from typing import Any
 from urllib.parse import quote
 
@@ -25,12 +20,7 @@ import uvicorn
 from dagster_webserver import cli
 from dagster_webserver.app import create_app_from_workspace_process_context
 
-from tournament_assets.foundation.errors import TournamentError
-from tournament_assets.graph.assets.observed_inputs import stamp_inputs
-from tournament_assets.graph.automation.edits import look_at_inputs
-from tournament_assets.graph.automation.reruns import find_reruns
 from tournament_assets.loopback.bounded_protocol import BoundedProtocol
-from tournament_assets.project.plan import TournamentPlan, load_plan
 from tournament_assets.serving.ui_server import TOKEN_VARIABLE
 from tournament_assets.serving.web_access import AsgiApplication, GuardedApp, address_of, listen
 
@@ -40,51 +30,6 @@ _NO_PAGES = ("graphql", "logs", "notebook", "dagit", "download_debug")
 _GRACE_SECONDS = 2
 _POLL_MS = 2000
 """How often a page looks for what has changed, as under `dagster dev`."""
-
-_WATCH_SECONDS = 3
-
-
-@dataclass
-class EditWatch:
-    """Tells Dagster within seconds what an edit made out of date, before its sensor looks.
-
-    The rest is the sensor's: reruns, batches, and an edited config, which counts once the
-    definitions are loaded again.
-    """
-
-    instance: Any
-    environment: Mapping[str, str]
-    _plans: dict[Path, tuple[int, TournamentPlan]] = field(default_factory=dict)
-    _reported: dict[Path, str | None] = field(default_factory=dict)
-    _seen: dict[Path, str | None] = field(default_factory=dict)
-
-    def look(self) -> None:
-        """Report what has changed since the last report, once a look finds it as the last did."""
-        for path in Path(self.environment["TOURNAMENT_PROJECT"], "configs").glob("*.yaml"):
-            with suppress(TournamentError, OSError):
-                self._look(path, path.stat().st_mtime_ns)
-
-    def _look(self, path: Path, written: int) -> None:
-        if self._plans.get(path, (0,))[0] != written:
-            plan = load_plan(path, self.environment, is_guest=True)
-            self._plans[path] = written, plan
-            self._reported[path] = self._seen[path] = stamp_inputs(plan)
-        plan = self._plans[path][1]
-        before, stamp = self._seen[path], stamp_inputs(plan)
-        self._seen[path] = stamp
-        if stamp in (None, self._reported[path]) or stamp != before:
-            return
-        if any(rerun.is_unfinished for rerun in find_reruns(self.instance, plan)):
-            return
-        for event in look_at_inputs(plan, self.instance, {}).events:
-            self.instance.report_runless_asset_event(event)
-        self._reported[path] = stamp
-
-    def run(self) -> None:
-        """Look for as long as the process runs."""
-        while True:
-            time.sleep(_WATCH_SECONDS)
-            self.look()
 
 
 def guarded(app: AsgiApplication, *, port: int, token: str | None) -> GuardedApp:
@@ -110,7 +55,6 @@ def main(host: str, port: int, workspace: str, location: str, *beside: str) -> N
 
     def serve(context: Any, *_place: object) -> None:
         app = create_app_from_workspace_process_context(context, live_data_poll_rate=_POLL_MS)
-        Thread(target=EditWatch(context.instance, os.environ).run, daemon=True).start()
         others = {
             int(number): resolve_name(place)(context.instance, os.environ, graph)
             for number, place in zip(beside[::2], beside[1::2], strict=True)
