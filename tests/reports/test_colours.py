@@ -1,6 +1,7 @@
 """The colours of a win share, from the strongest to none, under the words that stand on them."""
 
 import re
+from pathlib import Path
 
 import pytest
 
@@ -49,3 +50,19 @@ def test_every_win_share_can_be_read_on_its_colour(scheme: str) -> None:
             part * over + (1 - part) * under for over, under in zip(tint, paper, strict=True)
         )
         assert contrast(ink, ground) >= ENHANCED, (name, alpha)
+
+
+@pytest.mark.parametrize(
+    "beside",
+    [
+        "docs/theme/site.css",
+        "tournament_assets/extras/site/templates/site.css",
+        "tournament_assets/reports/templates/report.css",
+    ],
+)
+def test_every_variable_of_a_style_is_defined(beside: str) -> None:
+    style = render_template("report.css") + (Path(__file__).parents[2] / beside).read_text()
+    used = {*re.findall(r"var\((--[a-z-]+)", style)}
+    assert len(used) > 10
+    # A line of a response sets how far it is indented.
+    assert used - {*re.findall(r"(--[a-z0-9-]+):", style)} == {"--indent"}

@@ -278,9 +278,8 @@ def ui_command(config_path: Path | None, host: str, port: int, daemon: bool) -> 
     """Serve the graph and its runs in the browser, and fire schedules and sensors.
 
     It is Dagster's own UI, with the runs of `tournament run`, and on the next free port the site of
-    all reports. In a Dagster project that has the
-    tournament as a component, it serves all of that project. No other site's page can use it.
-    Ctrl-C ends it.
+    all reports. In a Dagster project that has the tournament as a component, it serves all of that
+    project. No other site's page can use it. Ctrl-C ends it.
     """
     start = server_start(config_path, os.environ)
     if daemon:
