@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tournament_assets.reports.short_names import short_names
+from tournament_assets.reports.run.short_names import short_names
 from tournament_assets.tournament.config import MOST_LETTERS
 
 

@@ -101,7 +101,9 @@ def is_near_the_limit(counts: Sequence[tuple[int, int]], index: int) -> bool:
     )
 
 
-@pytest.mark.parametrize("n_tables", [60, pytest.param(2_000, marks=pytest.mark.e2e)])
+@pytest.mark.parametrize(
+    "n_tables", [60, pytest.param(2_000, marks=[pytest.mark.e2e, pytest.mark.timeout(1200)])]
+)
 def test_who_is_better_agrees_with_exact_tests_of_every_two(n_tables: int) -> None:
     n_pairs, n_agreed, n_far = 0, 0, 0
     for scores in drawn_tables(n_tables, seed=1):

@@ -34,6 +34,7 @@ from tournament_assets.reports.next_steps import next_steps
 from tournament_assets.reports.rendering import render_page, render_template
 from tournament_assets.reports.report_tables import Ladder, LadderBar, ReportSection, Standing
 from tournament_assets.reports.run.method_sections import total_price
+from tournament_assets.reports.run.short_names import short_names
 from tournament_assets.reports.sections import (
     BattleLinks,
     Doubt,
@@ -42,7 +43,6 @@ from tournament_assets.reports.sections import (
     Remarks,
     tables_read,
 )
-from tournament_assets.reports.short_names import short_names
 from tournament_assets.reports.statements import answer, render, state_headline
 from tournament_assets.tournament.asset_rows import CoverageRow, LeaderboardRow
 from tournament_assets.tournament.config import TournamentConfig
